@@ -1,0 +1,1 @@
+//! Frames, handshake, peer and client connections over TCP

@@ -1,0 +1,1 @@
+//! The JSON configuration of a Quorate cluster: types, limits, validation, schema

@@ -1,0 +1,1 @@
+//! Raft as a pure state machine behind the consensus seam of quorate-framework

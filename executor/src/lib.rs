@@ -1,0 +1,1 @@
+//! The key-value state machine: commands, sessions, ordered stores, overlays, digests

@@ -1,0 +1,2 @@
+//! The quorate command.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The native client of Quorate: sessions, redirects, deadlines, retries, pipelining

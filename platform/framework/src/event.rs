@@ -1,0 +1,91 @@
+//! What happens to a protocol.
+
+use crate::consensus::Consensus;
+use crate::ids::{Digest, Incarnation, Position, ReplicaId};
+use crate::proposal::{Operation, OperationId, Proposal, Read};
+use crate::recovery::RecoverySpec;
+use crate::ticket::Ticket;
+use crate::verify::{Incoming, Verified};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+
+/// The bound member list: which incarnation of each replica votes and acknowledges count from.
+pub type MemberVector = BTreeMap<ReplicaId, Incarnation>;
+
+/// Something that happened, as the driver tells a protocol.
+#[derive(Debug)]
+pub enum Event<C: Consensus> {
+    /// The first event: what was recovered and who the members are. All of it is durable.
+    Start(Start<C>),
+    /// A message that passed its checks, from a bound incarnation whose identity the link has proven.
+    Message {
+        /// The sender.
+        from: ReplicaId,
+        /// What it says.
+        message: Verified<Incoming<C::Message, C::Promise>>,
+    },
+    /// A link to a bound incarnation is up; messages sent from now on may arrive.
+    PeerUp {
+        /// The peer.
+        peer: ReplicaId,
+        /// Its incarnation.
+        incarnation: Incarnation,
+    },
+    /// The link to a peer is down: what was in flight may be lost.
+    PeerDown {
+        /// The peer.
+        peer: ReplicaId,
+    },
+    /// Client frames to be ordered, in the order of their arrival. Each must end accepted or refused.
+    Propose(Vec<Proposal>),
+    /// Reads to be served without the log.
+    Read(Vec<Read>),
+    /// An operator's wish.
+    Operate {
+        /// Its number, echoed by the answer.
+        id: OperationId,
+        /// The wish.
+        operation: Operation,
+    },
+    /// Everything up to this ticket is durable.
+    Persisted(Ticket),
+    /// Everything up to this position was executed.
+    Executed {
+        /// The last executed position.
+        position: Position,
+        /// The state's digest there, if it was asked for.
+        digest: Option<Digest>,
+    },
+    /// A snapshot asked for was taken and is durable.
+    SnapshotTaken {
+        /// Position it covers.
+        position: Position,
+        /// Root of its digest tree.
+        root: Digest,
+    },
+    /// A snapshot from a peer was installed and is durable.
+    SnapshotInstalled {
+        /// Position it covers.
+        position: Position,
+    },
+    /// A payload asked for by digest.
+    PayloadFetched {
+        /// Its digest, checked.
+        digest: Digest,
+        /// The payload.
+        payload: Bytes,
+    },
+    /// The deadline the protocol asked for has passed (or nearly: read `now`, not the event).
+    Tick,
+}
+
+/// What a protocol starts from.
+#[derive(Debug)]
+pub struct Start<C: Consensus> {
+    /// This replica.
+    pub replica: ReplicaId,
+    /// The bound members, this replica among them.
+    pub members: MemberVector,
+    /// What the log and the metadata hold; the default on a first start.
+    pub state: <C::Record as RecoverySpec>::State,
+}

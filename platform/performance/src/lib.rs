@@ -1,0 +1,1 @@
+//! The performance manager: load generators, histograms, experiments, results

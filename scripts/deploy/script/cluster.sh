@@ -1,0 +1,119 @@
+# shellcheck shell=bash
+# A cluster of replica processes on this machine: made in a folder, started, watched and stopped.
+
+replica_stop_s=15 # SIGTERM is a bounded hand-over; past this a replica is killed
+
+# Writes FOLDER/cluster.json and reads the replicas from it.
+write_cluster_file() { # FOLDER
+    local hosts base=()
+    hosts=$(IFS=,; printf '%s' "${replica_hosts[*]}")
+    [[ -z $base_port ]] || base=(--base-port "$base_port")
+    "$quorate" config new --template "$template_file" --hosts "$hosts" --ports "$ports" \
+        ${base[@]+"${base[@]}"} --out "$1/cluster.json" >&2 || {
+        local status=$?
+        note "error: no cluster file could be made of $template_file"
+        exit "$status"
+    }
+    read_replicas "$1/cluster.json"
+    if read_json "$1/cluster.json" recovery_enabled && [[ $json_value == false ]]; then
+        note "not durable: recovery_enabled is false in $template_file, everything is held in memory only"
+    fi
+}
+
+# A first look that can name the port; whoever takes a port after it is found when the replica can not bind.
+require_free_ports() {
+    local place port
+    for place in "${!replica_ids[@]}"; do
+        for port in ${replica_ports[place]}; do
+            if port_answers "${replica_addresses[place]}" "$port"; then
+                fail "port $port of replica ${replica_ids[place]} (${replica_addresses[place]}) is in use: stop what listens there, or choose other ports with --base-port"
+            fi
+        done
+    done
+}
+
+port_answers() { # HOST PORT
+    (exec 3<>"/dev/tcp/$1/$2") 2>/dev/null
+}
+
+start_replicas() { # FOLDER
+    local id home
+    replica_processes=() replica_logs=()
+    for id in "${replica_ids[@]}"; do
+        home=$1/replica-$id
+        mkdir -p -- "$home/data"
+        if ! "$quorate" init --bootstrap --config "$1/cluster.json" --id "$id" --data-dir "$home/data" >"$home/init.log" 2>&1; then
+            note "error: the data directory of replica $id could not be made"
+            show_log_end "$home/init.log"
+            exit 1
+        fi
+        start_process "$home/replica.out" "$home/replica.log" \
+            "$quorate" serve --config "$1/cluster.json" --id "$id" --data-dir "$home/data"
+        replica_processes+=("$started_process")
+        replica_logs+=("$home/replica.log")
+        printf '%s\n' "$started_process" >"$home/replica.pid"
+    done
+}
+
+# Ends the script if a replica has ended by itself.
+require_living_replicas() { # WHEN
+    local place process dead=0
+    find_running "${replica_processes[@]}"
+    for place in "${!replica_processes[@]}"; do
+        process=${replica_processes[place]}
+        [[ $running_processes != *" $process "* ]] || continue
+        read_exit_status "$process"
+        note "error: replica ${replica_ids[place]} ended $1 with $(describe_exit_status "$exit_status")"
+        show_log_end "${replica_logs[place]}"
+        dead=1
+    done
+    ((dead == 0)) || exit 1
+}
+
+# Waits for processes while the replicas are watched; fails if one still runs after LIMIT_S seconds.
+watch_until_end() { # WHEN LIMIT_S PID...
+    local when=$1 deadline=$((SECONDS + $2))
+    shift 2
+    while find_running "$@" && [[ $running_processes != ' ' ]]; do
+        require_living_replicas "$when"
+        ((SECONDS <= deadline)) || return 1
+        sleep 0.25 || true # a signal may cut it short
+    done
+    require_living_replicas "$when"
+}
+
+wait_for_cluster() { # FOLDER LIMIT_S
+    note "waiting for ${#replica_ids[@]} replicas"
+    start_process "$1/cluster-wait.log" - "$quorate" cluster wait --config "$1/cluster.json" --timeout-s "$2"
+    local waiting=$started_process place
+    watch_until_end 'before the cluster was ready' $(($2 + 10)) "$waiting" || fail "cluster wait did not end within its own limit of $2 s"
+    read_exit_status "$waiting"
+    if ((exit_status != 0)); then
+        note "error: the cluster was not ready within $2 s"
+        for place in "${!replica_logs[@]}"; do
+            show_log_end "${replica_logs[place]}" 5
+        done
+        exit 1
+    fi
+}
+
+# A replica that does not end cleanly at SIGTERM is a failure, also after a good result.
+stop_replicas() {
+    local place process unclean=0
+    require_living_replicas 'at the end of the run'
+    stop_processes "$replica_stop_s" "${replica_processes[@]}"
+    for place in "${!replica_processes[@]}"; do
+        process=${replica_processes[place]}
+        read_exit_status "$process"
+        ((exit_status != 0)) || continue
+        if [[ $killed_processes == *" $process "* ]]; then
+            note "error: replica ${replica_ids[place]} did not stop within $replica_stop_s s of SIGTERM and was killed"
+        else
+            note "error: replica ${replica_ids[place]} stopped with $(describe_exit_status "$exit_status") at SIGTERM"
+        fi
+        show_log_end "${replica_logs[place]}"
+        unclean=1
+    done
+    replica_processes=()
+    ((unclean == 0)) || exit 1
+}

@@ -1,0 +1,1 @@
+//! Tests of Quorate over real processes

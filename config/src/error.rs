@@ -115,7 +115,7 @@ pub enum ConfigError {
         first: Position,
     },
     /// A value of the wrong kind.
-    #[error("{place}: found {found}, which is {kind}; allowed: {allowed}")]
+    #[error("{place}: found {}; allowed: {allowed}", found_text(found, kind))]
     WrongType {
         /// Where the value stands.
         place: Place,
@@ -228,6 +228,11 @@ pub enum ConfigError {
         /// Faults that are listed.
         limit: usize,
     },
+}
+
+/// The value and its kind, unless the value is shown by its kind alone.
+fn found_text(found: &str, kind: &str) -> String {
+    if found == kind { found.to_owned() } else { format!("{found}, which is {kind}") }
 }
 
 /// What an unknown key was probably meant to be.

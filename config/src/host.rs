@@ -70,7 +70,9 @@ mod tests {
 
     #[test]
     fn names_and_addresses_are_hosts() {
-        for host in ["127.0.0.1", "::1", "fe80::1", "localhost", "node-1.example.org", "node_1", "db1", "example.org.", "1a"] {
+        for host in
+            ["127.0.0.1", "::1", "fe80::1", "localhost", "node-1.example.org", "node_1", "db1", "example.org.", "1a"]
+        {
             assert_eq!(check_host(host), Ok(()), "{host}");
         }
     }

@@ -4,8 +4,10 @@
 mod structure;
 mod table;
 
-pub(crate) use structure::{LEVELDB_KEYS, DUCKDB_KEYS, REGION_KEYS, REGION_REPLICA_KEYS, REPLICA_KEYS, STRUCTURE_KEYS};
-pub(crate) use table::{IGNORED_KEYS, SETTING_KEYS, SettingValue};
+use structure::{DUCKDB_KEYS, LEVELDB_KEYS, REGION_KEYS, REGION_REPLICA_KEYS, REPLICA_KEYS, STRUCTURE_KEYS};
+use table::IGNORED_KEYS;
+pub(crate) use table::SETTING_KEYS;
+pub use table::Settings;
 
 /// What a key may hold.
 #[derive(Clone, Copy, Debug)]
@@ -16,8 +18,6 @@ pub(crate) enum Kind {
         min: u64,
         max: u64,
     },
-    /// A string that is not empty.
-    Text,
     /// The name of a consensus protocol.
     Protocol,
     /// A folder or file name: not empty, without NUL, without a leading tilde.
@@ -89,6 +89,11 @@ impl KeySpec {
         self.name == key || self.camel_case() == key
     }
 
+    /// Whether `key` would be a spelling of this key if capitals did not matter.
+    pub(crate) fn is_spelled_in_another_case(&self, key: &str) -> bool {
+        self.name.eq_ignore_ascii_case(key) || self.camel_case().eq_ignore_ascii_case(key)
+    }
+
     /// The documentation as one paragraph.
     pub(crate) fn doc_text(&self) -> String {
         self.doc.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -100,7 +105,6 @@ impl KeySpec {
             Kind::Bool => "true or false".to_owned(),
             Kind::Integer { min, max } if min == max => format!("only {min}"),
             Kind::Integer { min, max } => format!("an integer from {min} to {max}"),
-            Kind::Text => "a string that is not empty".to_owned(),
             Kind::Protocol => "the name of a consensus protocol: \"raft\"".to_owned(),
             Kind::Path => "the name of a folder as a string".to_owned(),
             Kind::Host => "a host name or an IP address as a string".to_owned(),
@@ -119,13 +123,13 @@ pub(crate) enum Level {
     Replica,
     Region,
     RegionReplica,
-    LevelDb,
-    DuckDb,
+    Leveldb,
+    Duckdb,
 }
 
 impl Level {
     pub(crate) const ALL: [Level; 6] =
-        [Level::Top, Level::Replica, Level::Region, Level::RegionReplica, Level::LevelDb, Level::DuckDb];
+        [Level::Top, Level::Replica, Level::Region, Level::RegionReplica, Level::Leveldb, Level::Duckdb];
 
     /// The keys that may stand in such an object.
     pub(crate) fn keys(self) -> impl Iterator<Item = &'static KeySpec> + Clone {
@@ -134,8 +138,8 @@ impl Level {
             Level::Replica => (REPLICA_KEYS, &[], &[]),
             Level::Region => (REGION_KEYS, &[], &[]),
             Level::RegionReplica => (REGION_REPLICA_KEYS, &[], &[]),
-            Level::LevelDb => (LEVELDB_KEYS, &[], &[]),
-            Level::DuckDb => (DUCKDB_KEYS, &[], &[]),
+            Level::Leveldb => (LEVELDB_KEYS, &[], &[]),
+            Level::Duckdb => (DUCKDB_KEYS, &[], &[]),
         };
         first.iter().chain(second).chain(third)
     }
@@ -147,8 +151,8 @@ impl Level {
             Level::Replica => "into an element of \"replicas\"",
             Level::Region => "into the element of \"region\"",
             Level::RegionReplica => "into an element of \"replica_info\" in \"region\"",
-            Level::LevelDb => "into \"leveldb_info\"",
-            Level::DuckDb => "into \"duckdb_info\"",
+            Level::Leveldb => "into \"leveldb_info\"",
+            Level::Duckdb => "into \"duckdb_info\"",
         }
     }
 }
@@ -181,7 +185,7 @@ mod tests {
                     assert!(SETTING_KEYS.iter().any(|spec| spec.name == other), "{}", spec.name);
                 }
                 (Kind::Bool, DefaultValue::Bool(_))
-                | (Kind::Text | Kind::Protocol | Kind::Path, DefaultValue::Text(_))
+                | (Kind::Protocol | Kind::Path, DefaultValue::Text(_))
                 | (_, DefaultValue::None) => {}
                 _ => panic!("{} has a default of another kind", spec.name),
             }

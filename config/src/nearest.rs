@@ -80,10 +80,8 @@ fn edit_distance(left: &[char], right: &[char]) -> usize {
         for (column, right_character) in right.iter().enumerate() {
             let replaced = last[column] + usize::from(left_character != right_character);
             let mut least = replaced.min(last[column + 1] + 1).min(current[column] + 1);
-            let swapped = row > 0
-                && column > 0
-                && *left_character == right[column - 1]
-                && left[row - 1] == *right_character;
+            let swapped =
+                row > 0 && column > 0 && *left_character == right[column - 1] && left[row - 1] == *right_character;
             if swapped {
                 least = least.min(before_last[column - 1] + 1);
             }

@@ -148,6 +148,9 @@ impl<'a> Validator<'a> {
         let mut seen: BTreeMap<&'static str, Position> = BTreeMap::new();
         let mut known = Vec::new();
         for member in members {
+            if self.errors.len() > FAULTS_MAX {
+                break;
+            }
             let place = self.place(member.key_at, &format!("{path}.{}", shown_key(&member.key)));
             let Some(spec) = level.keys().find(|spec| spec.is_spelled(&member.key)) else {
                 let hint = hint(&member.key, level);
@@ -237,9 +240,9 @@ fn hint(key: &str, level: Level) -> KeyHint {
 
 /// Whether one of the unknown keys among `members` was probably meant to be `key`.
 fn misspelt(members: &[Member], key: &str, level: Level) -> bool {
-    members.iter().filter(|member| !level.keys().any(|spec| spec.is_spelled(&member.key))).any(|member| {
-        matches!(hint(&member.key, level), KeyHint::Case(meant) | KeyHint::Nearest(meant) if meant == key)
-    })
+    members.iter().filter(|member| !level.keys().any(|spec| spec.is_spelled(&member.key))).any(
+        |member| matches!(hint(&member.key, level), KeyHint::Case(meant) | KeyHint::Nearest(meant) if meant == key),
+    )
 }
 
 /// A key as an error shows it: escaped, and cut to a length that fits a line.

@@ -15,9 +15,11 @@ fn plain(node: &Node) -> serde_json::Value {
         Json::Number(text) => serde_json::Value::Number(text.parse().unwrap()),
         Json::Text(text) => text.as_str().into(),
         Json::Array(items) => items.iter().map(plain).collect(),
-        Json::Object(members) => {
-            members.iter().map(|member| (member.key.clone(), plain(&member.value))).collect::<serde_json::Map<_, _>>().into()
-        }
+        Json::Object(members) => members
+            .iter()
+            .map(|member| (member.key.clone(), plain(&member.value)))
+            .collect::<serde_json::Map<_, _>>()
+            .into(),
     }
 }
 
@@ -57,7 +59,10 @@ fn syntax_errors_name_line_and_column_and_the_likely_cause() {
         (1, 9, "expected ',' or '}' (opened at line 1, column 1), found '\"'".to_owned())
     );
     assert_eq!(problem("{a: 1}").2, "expected a key in double quotes, found 'a'");
-    assert_eq!(problem("{'a': 1}").2, "expected a key in double quotes, found a single quote (JSON uses double quotes)");
+    assert_eq!(
+        problem("{'a': 1}").2,
+        "expected a key in double quotes, found a single quote (JSON uses double quotes)"
+    );
     assert_eq!(problem("{\"a\" 1}").2, "expected ':' after the key \"a\", found '1'");
     assert_eq!(problem("{\"a\": 50ms}").2, "\"50ms\" is not a number (a unit belongs into the key, not the value)");
     assert_eq!(problem("{\"a\": True}").2, "\"True\" is no value; a string needs double quotes");

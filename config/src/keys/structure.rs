@@ -20,9 +20,21 @@ const fn ignored(name: &'static str, kind: Kind, why: &'static str, doc: &'stati
 
 /// The keys at the top that are no settings. Whether they must be there depends on the use: see the validator.
 pub(crate) const STRUCTURE_KEYS: &[KeySpec] = &[
-    optional("cluster_id", Kind::ClusterId, "Identity of the cluster, drawn at random by `config new`; replicas of another cluster are refused."),
-    optional("replicas", Kind::List(Level::Replica), "The first members of the cluster. Once it has formed, the log's membership is the authority."),
-    optional("region", Kind::List(Level::Region), "ResilientDB's form of the replica list: one region. Read as `replicas`, never written."),
+    optional(
+        "cluster_id",
+        Kind::ClusterId,
+        "Identity of the cluster, drawn at random by `config new`; replicas of another cluster are refused.",
+    ),
+    optional(
+        "replicas",
+        Kind::List(Level::Replica),
+        "The first members of the cluster. Once it has formed, the log's membership is the authority.",
+    ),
+    optional(
+        "region",
+        Kind::List(Level::Region),
+        "ResilientDB's form of the replica list: one region. Read as `replicas`, never written.",
+    ),
 ];
 
 /// The keys of an element of `replicas`.
@@ -37,7 +49,12 @@ pub(crate) const REPLICA_KEYS: &[KeySpec] = &[
 /// The keys of an element of ResilientDB's `region`.
 pub(crate) const REGION_KEYS: &[KeySpec] = &[
     required("replica_info", Kind::List(Level::RegionReplica), "The replicas of the region."),
-    ignored("region_id", Kind::Integer { min: 0, max: i32::MAX as u64 }, "a cluster has one region", "Number of the region."),
+    ignored(
+        "region_id",
+        Kind::Integer { min: 0, max: i32::MAX as u64 },
+        "a cluster has one region",
+        "Number of the region.",
+    ),
 ];
 
 /// The keys of an element of ResilientDB's `replica_info`.
@@ -45,7 +62,12 @@ pub(crate) const REGION_REPLICA_KEYS: &[KeySpec] = &[
     required("id", REPLICA_ID, "Number of the replica, unique in the cluster."),
     required("ip", Kind::Host, "Name or address of the replica."),
     required("port", PORT, "Port of peers and native clients."),
-    ignored("certificate_info", Kind::Anything, "certificates of ResilientDB are not used", "ResilientDB's certificate."),
+    ignored(
+        "certificate_info",
+        Kind::Anything,
+        "certificates of ResilientDB are not used",
+        "ResilientDB's certificate.",
+    ),
 ];
 
 const SIZE: Kind = Kind::Integer { min: 0, max: i32::MAX as u64 };

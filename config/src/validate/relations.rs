@@ -23,7 +23,10 @@ impl Validator<'_> {
             let keys = ["election_timeout_ms", "heartbeat_interval_ms"];
             let values = format!("election_timeout_ms is {election}, heartbeat_interval_ms is {heartbeat}");
             if election < 2 * heartbeat {
-                self.contradiction(keys, format!("the election timeout must be at least twice the heartbeat; {values}"));
+                self.contradiction(
+                    keys,
+                    format!("the election timeout must be at least twice the heartbeat; {values}"),
+                );
             } else if election < HEARTBEATS_PER_ELECTION_TIMEOUT_GOOD * heartbeat {
                 let rule = format!(
                     "fewer than {HEARTBEATS_PER_ELECTION_TIMEOUT_GOOD} heartbeats in an election timeout make needless elections likely; {values}"
@@ -35,7 +38,10 @@ impl Validator<'_> {
         if let Some([linger, election]) = self.numbers(keys)
             && linger >= election
         {
-            self.contradiction(keys, format!("raft_follower_batch_timeout_ms {linger} must be below election_timeout_ms {election}"));
+            self.contradiction(
+                keys,
+                format!("raft_follower_batch_timeout_ms {linger} must be below election_timeout_ms {election}"),
+            );
         }
         let keys = ["disk_stall_timeout_ms", "election_timeout_ms"];
         if let Some([stall, election]) = self.numbers(keys)

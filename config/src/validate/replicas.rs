@@ -171,8 +171,10 @@ impl Validator<'_> {
         let quorum = Protocol::Raft.quorum(count);
         let text = match count {
             1 => "1 replica tolerates no fault".to_owned(),
+            2 => "2 replicas tolerate no fault, no more than 1 replica does".to_owned(),
             _ if count.is_multiple_of(2) => format!(
-                "{count} replicas tolerate {faults} faults (a quorum is {quorum}), no more than {} do",
+                "{count} replicas tolerate {faults} fault{} (a quorum is {quorum}), no more than {} do",
+                if faults == 1 { "" } else { "s" },
                 count - 1
             ),
             _ => return,

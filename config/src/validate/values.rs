@@ -15,7 +15,7 @@ impl Validator<'_> {
         match (spec.kind, &node.value) {
             (Kind::Bool, Json::Bool(value)) => Some((*value).into()),
             (Kind::Integer { min, max }, Json::Number(text)) => self.integer(spec, node, path, text, min, max),
-            (Kind::Text | Kind::Protocol | Kind::Path | Kind::Host | Kind::ClusterId, Json::Text(text)) => {
+            (Kind::Protocol | Kind::Path | Kind::Host | Kind::ClusterId, Json::Text(text)) => {
                 self.text(spec, node, path, text)
             }
             (Kind::Object(level), Json::Object(members)) => {

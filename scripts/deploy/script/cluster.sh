@@ -5,15 +5,16 @@ replica_stop_s=15 # SIGTERM is a bounded hand-over; past this a replica is kille
 
 # Writes FOLDER/cluster.json and reads the replicas from it.
 write_cluster_file() { # FOLDER
-    local hosts base=()
+    local hosts base=() status=0
     hosts=$(IFS=,; printf '%s' "${replica_hosts[*]}")
     [[ -z $base_port ]] || base=(--base-port "$base_port")
     "$quorate" config new --template "$template_file" --hosts "$hosts" --ports "$ports" \
-        ${base[@]+"${base[@]}"} --out "$1/cluster.json" >&2 || {
-        local status=$?
-        note "error: no cluster file could be made of $template_file"
-        exit "$status"
-    }
+        ${base[@]+"${base[@]}"} --out "$1/cluster.json" >&2 || status=$?
+    case $status in
+        0) ;;
+        1 | 2) exit "$status" ;; # the binary has said what is wrong
+        *) fail "config new ended with $(describe_exit_status "$status")" ;;
+    esac
     read_replicas "$1/cluster.json"
     if read_json "$1/cluster.json" recovery_enabled && [[ $json_value == false ]]; then
         note "not durable: recovery_enabled is false in $template_file, everything is held in memory only"
@@ -77,7 +78,7 @@ watch_until_end() { # WHEN LIMIT_S PID...
     while find_running "$@" && [[ $running_processes != ' ' ]]; do
         require_living_replicas "$when"
         ((SECONDS <= deadline)) || return 1
-        sleep 0.25 || true # a signal may cut it short
+        sleep 0.5 || true # rarely, because it takes processor time from what is measured; a signal may cut it short
     done
     require_living_replicas "$when"
 }

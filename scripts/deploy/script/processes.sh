@@ -22,7 +22,8 @@ start_process() { # OUTPUT ERRORS COMMAND...
 # Sets running_processes to those of the given pids that still run, with blanks around each.
 find_running() { # PID...
     local running pid
-    running=" $(jobs -rp | tr '\n' ' ')"
+    running=$(jobs -rp)
+    running=" ${running//$'\n'/ } "
     running_processes=' '
     for pid in "$@"; do
         [[ $running != *" $pid "* ]] || running_processes+="$pid "

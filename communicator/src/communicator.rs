@@ -1,0 +1,249 @@
+//! The communicator: one per replica, on the runtime of its core.
+
+use crate::agreement::Agreement;
+use crate::bounds::CommunicatorOptions;
+use crate::frame::FrameKind;
+use crate::handshake::{Identity, MemberClaim};
+use crate::hub::{Admission, Hub, queue_reply};
+use crate::inbound::InboundLanes;
+use crate::outbox::Outbox;
+use crate::outgoing::Message;
+use crate::reason::DisconnectReason;
+use crate::traffic::TrafficFigures;
+use crate::{listener, peer};
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use quorate_framework::{
+    ClientReply, ClusterId, ConnectionId, PeerFrame, RandomSource, ReplicaCommunicator, ReplicaId,
+};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+use tokio::task::AbortHandle;
+
+/// What a communicator is started with.
+#[derive(Clone, Debug)]
+pub struct CommunicatorConfiguration {
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// This replica.
+    pub replica: ReplicaId,
+    /// The other replicas and where they listen, as `host:port`.
+    pub peers: BTreeMap<ReplicaId, String>,
+    /// What peers must agree on.
+    pub agreement: Agreement,
+    /// What this replica claims to be at first.
+    pub claim: MemberClaim,
+    /// Bounds and times.
+    pub options: CommunicatorOptions,
+}
+
+/// Moves bytes between this replica, its peers and its clients over TCP. Dropping it closes every connection.
+pub struct TcpCommunicator {
+    hub: Arc<Hub>,
+    tasks: Vec<AbortHandle>,
+    touched: Vec<Outbox>,
+}
+
+impl fmt::Debug for TcpCommunicator {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("TcpCommunicator").field("replica", &self.hub.identity.replica).finish_non_exhaustive()
+    }
+}
+
+/// What a peer's connection looks like at this moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerLinkStatus {
+    /// The peer.
+    pub peer: ReplicaId,
+    /// Whether a connection is up.
+    pub connected: bool,
+    /// Messages that wait to be written to it.
+    pub waiting_messages: usize,
+    /// Bytes that wait to be written to it.
+    pub waiting_bytes: usize,
+}
+
+/// A handle to a running communicator for others than the core; cheap to clone.
+#[derive(Clone)]
+pub struct CommunicatorHandle {
+    hub: Arc<Hub>,
+}
+
+impl fmt::Debug for CommunicatorHandle {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("CommunicatorHandle").field("replica", &self.hub.identity.replica).finish()
+    }
+}
+
+impl TcpCommunicator {
+    /// Starts accepting on `listener` and dialling the peers with lower ids, in tasks of the current runtime. What arrives goes to
+    /// `inbound`; `random` gives the start nonce and the jitter of reconnecting.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    #[must_use]
+    pub fn start(
+        configuration: CommunicatorConfiguration,
+        listener: TcpListener,
+        inbound: Arc<InboundLanes>,
+        mut random: Box<dyn RandomSource>,
+    ) -> TcpCommunicator {
+        let CommunicatorConfiguration { cluster, replica, mut peers, agreement, claim, options } = configuration;
+        peers.remove(&replica);
+        let members = peers.keys().copied().chain([replica]).collect();
+        let identity = Identity { cluster, replica, members, agreement, start_nonce: random.next_u64() };
+        let hub = Arc::new(Hub::new(identity, peers, claim, options, inbound, random));
+        let mut tasks = vec![tokio::spawn(listener::accept_all(Arc::clone(&hub), listener)).abort_handle()];
+        for (peer, address) in hub.addresses.range(..replica) {
+            let dialling = peer::keep_dialled(Arc::clone(&hub), *peer, address.clone());
+            tasks.push(tokio::spawn(dialling).abort_handle());
+        }
+        TcpCommunicator { hub, tasks, touched: Vec::new() }
+    }
+
+    /// A handle for others than the core.
+    #[must_use]
+    pub fn handle(&self) -> CommunicatorHandle {
+        CommunicatorHandle { hub: Arc::clone(&self.hub) }
+    }
+
+    /// What [`ReplicaCommunicator::send`] does, without a future. Never blocks.
+    pub fn send_now(&mut self, frames: Vec<PeerFrame>) {
+        let registry = self.hub.registry.lock();
+        for PeerFrame { to, lane, class, encoded } in frames {
+            let message = match Message::new(lane, FrameKind::from(class), encoded) {
+                Ok(message) => message,
+                Err(error) => {
+                    tracing::error!(?lane, ?class, "a message was not sent, no peer would accept it: {error}");
+                    continue;
+                }
+            };
+            for peer in to {
+                let Some((_, outbox)) = registry.peers.get(&peer) else {
+                    self.hub.counters.dropped();
+                    continue;
+                };
+                match outbox.queue(message.clone()) {
+                    Ok(()) => touch(&mut self.touched, outbox),
+                    Err(full) => outbox.close(full.into()),
+                }
+            }
+        }
+        drop(registry);
+        self.touched.drain(..).for_each(|outbox| outbox.flush());
+    }
+
+    /// What [`ReplicaCommunicator::reply`] does, without a future. Never blocks.
+    pub fn reply_now(&mut self, replies: Vec<ClientReply>) {
+        let registry = self.hub.registry.lock();
+        let mut last: Option<(ConnectionId, &Outbox)> = None;
+        for ClientReply { connection, header, body } in replies {
+            let outbox = match last {
+                Some((of, outbox)) if of == connection => outbox,
+                _ => {
+                    let Some(outbox) = registry.clients.get(&connection) else { continue };
+                    touch(&mut self.touched, outbox);
+                    last = Some((connection, outbox));
+                    outbox
+                }
+            };
+            if let Err(reason) = queue_reply(outbox, &header, body) {
+                outbox.close(reason);
+            }
+        }
+        drop(registry);
+        self.touched.drain(..).for_each(|outbox| outbox.flush());
+    }
+
+    /// What [`ReplicaCommunicator::disconnect`] does, without a future.
+    pub fn disconnect_now(&mut self, peer: ReplicaId) {
+        if let Some((_, outbox)) = self.hub.registry.lock().peers.get(&peer) {
+            outbox.close(DisconnectReason::Requested);
+        }
+    }
+}
+
+fn touch(touched: &mut Vec<Outbox>, outbox: &Outbox) {
+    if !touched.iter().any(|known| known.is(outbox)) {
+        touched.push(outbox.clone());
+    }
+}
+
+#[async_trait]
+impl ReplicaCommunicator for TcpCommunicator {
+    async fn send(&mut self, frames: Vec<PeerFrame>) {
+        self.send_now(frames);
+    }
+
+    async fn reply(&mut self, replies: Vec<ClientReply>) {
+        self.reply_now(replies);
+    }
+
+    async fn disconnect(&mut self, peer: ReplicaId) {
+        self.disconnect_now(peer);
+    }
+}
+
+impl CommunicatorHandle {
+    /// Changes what handshakes from now on claim. Connected peers are told by the caller, with a frame of the class `Forming`.
+    pub fn set_claim(&self, claim: MemberClaim) {
+        *self.hub.claim.lock() = claim;
+    }
+
+    /// What handshakes claim at present.
+    #[must_use]
+    pub fn claim(&self) -> MemberClaim {
+        *self.hub.claim.lock()
+    }
+
+    /// Lets the node judge each peer's claim in handshakes from now on, on whichever side; a refusal's text goes to both logs. Runs
+    /// on the communicator's runtime and must not block.
+    pub fn set_admission(&self, admission: Arc<Admission>) {
+        *self.hub.admission.lock() = Some(admission);
+    }
+
+    /// What was counted so far.
+    #[must_use]
+    pub fn traffic(&self) -> TrafficFigures {
+        self.hub.counters.figures()
+    }
+
+    /// The state of the connection to each peer.
+    #[must_use]
+    pub fn peers(&self) -> Vec<PeerLinkStatus> {
+        let registry = self.hub.registry.lock();
+        let status = |peer: &ReplicaId| {
+            let outbox = registry.peers.get(peer).map(|(_, outbox)| outbox.waiting());
+            let (waiting_messages, waiting_bytes) = outbox.unwrap_or_default();
+            PeerLinkStatus { peer: *peer, connected: outbox.is_some(), waiting_messages, waiting_bytes }
+        };
+        self.hub.addresses.keys().map(status).collect()
+    }
+
+    /// Connections of clients, and connections that have not finished their handshake.
+    #[must_use]
+    pub fn connections(&self) -> (usize, usize) {
+        let registry = self.hub.registry.lock();
+        (registry.clients.len(), registry.unfinished.len())
+    }
+}
+
+impl Drop for TcpCommunicator {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(AbortHandle::abort);
+        let mut registry = self.hub.registry.lock();
+        registry.stopping = true;
+        registry.unfinished.drain(..).for_each(|(_, handshake)| handshake.abort());
+        let outboxes = registry.peers.values().map(|(_, outbox)| outbox).chain(registry.clients.values());
+        outboxes.for_each(|outbox| outbox.close(DisconnectReason::Stopping));
+    }
+}
+
+// The core task may live on another runtime's thread than the one that made it.
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<TcpCommunicator>();
+    is_send::<Mutex<CommunicatorHandle>>();
+};

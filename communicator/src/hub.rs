@@ -1,0 +1,234 @@
+//! What the tasks of a communicator share.
+
+use crate::bounds::{CommunicatorOptions, LaneBound, UNFINISHED_REQUEST_BYTES};
+use crate::budget::Budget;
+use crate::frame::FrameKind;
+use crate::handshake::{AboutPeer, Identity, MemberClaim, Refusal, RefusalCode};
+use crate::inbound::{InboundLanes, LinkId};
+use crate::outbox::Outbox;
+use crate::outgoing::{Message, OutgoingFull};
+use crate::reason::DisconnectReason;
+use crate::repeated_log::RepeatedLog;
+use crate::starts::Starts;
+use crate::traffic::TrafficCounters;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use quorate_framework::reply::REPLY_HEADER_BYTES;
+use quorate_framework::{ConnectionId, Encoded, Lane, RandomSource, ReplicaId, ReplyHeader, limits};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::task::AbortHandle;
+
+/// The node's own judgement of a peer's claim; the text goes to both sides' logs.
+pub type Admission = dyn Fn(ReplicaId, &MemberClaim) -> Result<(), String> + Send + Sync;
+
+/// What a log line that may repeat is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Topic {
+    /// A peer that cannot be reached or will not talk.
+    Trouble(ReplicaId),
+    /// A peer's comings and goings.
+    Link(ReplicaId),
+    /// Connections that ended in their handshake.
+    Door,
+    /// Errors of accept.
+    Accept,
+}
+
+impl Topic {
+    fn lines_per_window(self) -> u32 {
+        match self {
+            Topic::Trouble(_) | Topic::Accept => 1,
+            Topic::Link(_) | Topic::Door => 4,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    pub(crate) peers: HashMap<ReplicaId, (LinkId, Outbox)>,
+    pub(crate) clients: HashMap<ConnectionId, Outbox>,
+    /// Handshakes under way at the door, the oldest first.
+    pub(crate) unfinished: VecDeque<(u64, AbortHandle)>,
+    pub(crate) stopping: bool,
+    last_number: u64,
+}
+
+impl Registry {
+    pub(crate) fn next_number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
+    }
+}
+
+pub(crate) struct Hub {
+    pub(crate) identity: Identity,
+    pub(crate) options: CommunicatorOptions,
+    pub(crate) addresses: BTreeMap<ReplicaId, String>,
+    pub(crate) claim: Mutex<MemberClaim>,
+    pub(crate) admission: Mutex<Option<Arc<Admission>>>,
+    pub(crate) inbound: Arc<InboundLanes>,
+    pub(crate) counters: Arc<TrafficCounters>,
+    pub(crate) budget: Arc<Budget>,
+    pub(crate) registry: Mutex<Registry>,
+    starts: Mutex<Starts>,
+    random: Mutex<Box<dyn RandomSource>>,
+    log: Mutex<HashMap<Topic, RepeatedLog>>,
+}
+
+impl Hub {
+    pub(crate) fn new(
+        identity: Identity,
+        addresses: BTreeMap<ReplicaId, String>,
+        claim: MemberClaim,
+        options: CommunicatorOptions,
+        inbound: Arc<InboundLanes>,
+        random: Box<dyn RandomSource>,
+    ) -> Hub {
+        Hub {
+            identity,
+            options,
+            addresses,
+            claim: Mutex::new(claim),
+            admission: Mutex::default(),
+            inbound,
+            counters: Arc::default(),
+            budget: Budget::new(UNFINISHED_REQUEST_BYTES),
+            registry: Mutex::default(),
+            starts: Mutex::default(),
+            random: Mutex::new(random),
+            log: Mutex::default(),
+        }
+    }
+
+    /// A line that may repeat: whether to write it, and what to add about those that were not written.
+    pub(crate) fn log_line(&self, topic: Topic) -> Option<String> {
+        let mut log = self.log.lock();
+        let lines = log.entry(topic).or_insert_with(|| RepeatedLog::new(topic.lines_per_window()));
+        let suppressed = lines.permit(Instant::now())?;
+        Some(if suppressed == 0 { String::new() } else { format!(" ({suppressed} more since the last such line)") })
+    }
+
+    /// The pause before the next attempt: half of `backoff` to all of it.
+    pub(crate) fn jittered(&self, backoff: Duration) -> Duration {
+        let nanos = u64::try_from(backoff.as_nanos()).unwrap_or(u64::MAX).max(2);
+        Duration::from_nanos(nanos / 2 + self.random.lock().next_u64() % (nanos / 2))
+    }
+
+    pub(crate) fn about(&self) -> AboutPeer {
+        self.identity.about(*self.claim.lock())
+    }
+
+    /// Judges what a peer claims, in either direction; the start counter last, since it is noted.
+    pub(crate) fn admit(&self, peer: ReplicaId, about: &AboutPeer) -> Result<(), Refusal> {
+        let admission = self.admission.lock().clone();
+        if let Some(admission) = admission {
+            let refused = |reason| Refusal { code: RefusalCode::NotAdmitted, reason };
+            admission(peer, &about.claim).map_err(refused)?;
+        }
+        let AboutPeer { claim, start_nonce, .. } = about;
+        if !self.starts.lock().admit(peer, claim.incarnation, claim.start_counter, *start_nonce) {
+            let reason = format!(
+                "start {} of replica {peer}, incarnation {}, is not newer than another start of it that replica {} has seen: a copied \
+                 or rolled-back data directory; use `cluster replace`",
+                claim.start_counter, claim.incarnation, self.identity.replica
+            );
+            return Err(Refusal { code: RefusalCode::CopiedIncarnation, reason });
+        }
+        Ok(())
+    }
+
+    /// Makes a connection the peer's; an older one is closed. None if the communicator is stopping.
+    pub(crate) fn register_peer(
+        &self,
+        peer: ReplicaId,
+        about: &AboutPeer,
+        half: OwnedWriteHalf,
+    ) -> Option<(LinkId, Outbox)> {
+        let outbox = Outbox::new(half, self.options.peer_outbox, Arc::clone(&self.counters));
+        let mut registry = self.registry.lock();
+        if registry.stopping {
+            outbox.close(DisconnectReason::Stopping);
+            return None;
+        }
+        let link = LinkId(registry.next_number());
+        if let Some((_, old)) = registry.peers.insert(peer, (link, outbox.clone())) {
+            old.close(DisconnectReason::Replaced);
+        }
+        self.inbound.peer_connected(peer, link, about.claim, about.start_nonce);
+        if let Some(more) = self.log_line(Topic::Link(peer)) {
+            tracing::info!(replica = %self.identity.replica, %peer, incarnation = %about.claim.incarnation, "connected{more}");
+        }
+        let noted = about.agreement.noted_differences(&self.identity.agreement);
+        if !noted.is_empty()
+            && let Some(more) = self.log_line(Topic::Link(peer))
+        {
+            let differences = crate::agreement::describe(&noted);
+            tracing::warn!(replica = %self.identity.replica, %peer, "settings differ, which may be meant: {differences}{more}");
+        }
+        Some((link, outbox))
+    }
+
+    pub(crate) fn unregister_peer(&self, peer: ReplicaId, link: LinkId, outbox: &Outbox, reason: DisconnectReason) {
+        outbox.close(reason.clone());
+        let reason = outbox.closed().unwrap_or(reason);
+        {
+            let mut registry = self.registry.lock();
+            if registry.peers.get(&peer).is_some_and(|(current, _)| *current == link) {
+                registry.peers.remove(&peer);
+            }
+        }
+        if let Some(more) = self.log_line(Topic::Link(peer)) {
+            tracing::info!(replica = %self.identity.replica, %peer, "disconnected: {reason}{more}");
+        }
+        self.inbound.peer_disconnected(peer, link, reason);
+    }
+
+    /// Takes a client's connection in. None if the communicator is stopping.
+    pub(crate) fn register_client(&self, half: OwnedWriteHalf) -> Option<(ConnectionId, Outbox)> {
+        let bounds = client_bounds(self.options.client_outbox);
+        let outbox = Outbox::new(half, bounds, Arc::clone(&self.counters));
+        let mut registry = self.registry.lock();
+        if registry.stopping {
+            outbox.close(DisconnectReason::Stopping);
+            return None;
+        }
+        let connection = ConnectionId(registry.next_number());
+        registry.clients.insert(connection, outbox.clone());
+        self.inbound.client_connected(connection);
+        Some((connection, outbox))
+    }
+
+    pub(crate) fn unregister_client(&self, connection: ConnectionId, outbox: &Outbox, reason: DisconnectReason) {
+        outbox.close(reason);
+        self.registry.lock().clients.remove(&connection);
+        self.inbound.client_disconnected(connection);
+    }
+
+    /// Whether there is room for one more client beside peers and handshakes.
+    pub(crate) fn has_room_for_client(&self) -> bool {
+        let reserved = self.options.unfinished_handshakes + self.identity.members.len();
+        self.registry.lock().clients.len() < self.options.connections.saturating_sub(reserved)
+    }
+}
+
+/// The bounds of a client's connection: all it carries is in one lane.
+pub(crate) fn client_bounds(bound: LaneBound) -> [LaneBound; 5] {
+    [bound; 5]
+}
+
+/// Queues an answer to a client, a small one by copying, a large one shared.
+pub(crate) fn queue_reply(outbox: &Outbox, header: &ReplyHeader, body: Bytes) -> Result<(), DisconnectReason> {
+    let mut header_bytes = [0; REPLY_HEADER_BYTES];
+    header.encode(&mut &mut header_bytes[..]);
+    if body.len() < limits::SHARED_PAYLOAD_BYTES {
+        return Ok(outbox.queue_small(Lane::Client, FrameKind::Reply, &[&header_bytes, &body])?);
+    }
+    let encoded = Encoded { head: Bytes::new(), body: vec![Bytes::copy_from_slice(&header_bytes), body] };
+    outbox.queue(Message::new(Lane::Client, FrameKind::Reply, encoded)?).map_err(|full: OutgoingFull| full.into())
+}
+
+/// The reading end of a connection in the hands of its task.
+pub(crate) type ReadHalf = OwnedReadHalf;

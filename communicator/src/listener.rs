@@ -1,0 +1,112 @@
+//! The door: accepts connections, lets them shake hands within their time, and keeps it open whatever stands in it.
+
+use crate::client_session;
+use crate::handshake::{self, AboutPeer, ClientWelcome, HandshakeError, Hello, Refusal, RefusalCode, Role};
+use crate::hub::{Hub, Topic};
+use crate::peer;
+use crate::reader::{Expected, FrameReader};
+use crate::socket;
+use quorate_framework::ReplicaId;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::{sleep, timeout};
+
+/// Pause after an error of accept: most often too many descriptors are open, and some will be closed.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Accepts for as long as the communicator lives; an error only makes it pause.
+pub(crate) async fn accept_all(hub: Arc<Hub>, listener: TcpListener) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, address)) => admit(&hub, stream, address),
+            Err(error) => {
+                if let Some(more) = hub.log_line(Topic::Accept) {
+                    tracing::warn!(replica = %hub.identity.replica, "cannot accept a connection: {error}{more}");
+                }
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Starts a handshake. When too many are under way, the oldest of them goes: who speaks at once comes in past any number of those
+/// who do not.
+fn admit(hub: &Arc<Hub>, stream: TcpStream, address: SocketAddr) {
+    hub.counters.accepted();
+    let mut registry = hub.registry.lock();
+    if registry.stopping {
+        return;
+    }
+    if registry.unfinished.len() >= hub.options.unfinished_handshakes
+        && let Some((_, oldest)) = registry.unfinished.pop_front()
+    {
+        oldest.abort();
+        hub.counters.refused();
+    }
+    let number = registry.next_number();
+    let task = tokio::spawn(serve(Arc::clone(hub), stream, address, number));
+    registry.unfinished.push_back((number, task.abort_handle()));
+}
+
+/// Who stands in the door after the handshake.
+enum Visitor {
+    Peer(ReplicaId, AboutPeer),
+    Client,
+}
+
+async fn serve(hub: Arc<Hub>, mut stream: TcpStream, address: SocketAddr, number: u64) {
+    let mut reader = FrameReader::new(Expected::Handshake);
+    let shaken = timeout(hub.options.handshake_timeout, shake_hands(&hub, &mut stream, &mut reader)).await;
+    {
+        let mut registry = hub.registry.lock();
+        let place = registry.unfinished.iter().position(|(of, _)| *of == number);
+        // Without a place it was closed to make room, in the very moment in which it was done.
+        let Some(place) = place else { return };
+        registry.unfinished.remove(place);
+    }
+    match shaken.unwrap_or(Err(HandshakeError::TimedOut)) {
+        Ok(Visitor::Peer(from, about)) => peer::run(&hub, from, stream, reader, &about).await,
+        Ok(Visitor::Client) => client_session::run(&hub, stream, reader).await,
+        Err(error) => {
+            hub.counters.refused();
+            if let Some(more) = hub.log_line(Topic::Door) {
+                tracing::warn!(replica = %hub.identity.replica, %address, "connection not accepted: {error}{more}");
+            }
+        }
+    }
+}
+
+async fn shake_hands(hub: &Hub, stream: &mut TcpStream, reader: &mut FrameReader) -> Result<Visitor, HandshakeError> {
+    stream.set_nodelay(true)?;
+    let hello = handshake::accept_hello(stream, reader).await?;
+    if let Err(refusal) = judge(hub, &hello) {
+        return Err(handshake::send_refusal(stream, refusal).await);
+    }
+    match hello.role {
+        Role::Peer { from, about, .. } => {
+            socket::prepare_peer(stream, hub.options.silence_timeout)?;
+            handshake::welcome_peer(stream, reader, hub.about()).await?;
+            Ok(Visitor::Peer(from, about))
+        }
+        Role::Client => {
+            socket::prepare_client(stream)?;
+            let welcome = ClientWelcome { replica: hub.identity.replica, cluster: hub.identity.cluster };
+            handshake::welcome_client(stream, welcome).await?;
+            Ok(Visitor::Client)
+        }
+    }
+}
+
+fn judge(hub: &Hub, hello: &Hello) -> Result<(), Refusal> {
+    hub.identity.judge(hello)?;
+    match &hello.role {
+        Role::Peer { from, about, .. } => hub.admit(*from, about),
+        Role::Client if hub.has_room_for_client() => Ok(()),
+        Role::Client => {
+            let reason = format!("replica {} has too many connections of clients", hub.identity.replica);
+            Err(Refusal { code: RefusalCode::TooManyConnections, reason })
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! The core: its state, the dispatch of events, and the change of roles. What each event does in detail stands in the modules
+//! `votes`, `append` (follower), `replicate` (leader) and `commit`.
+
+use crate::durability::Durability;
+use crate::election::LeaderElectionManager;
+use crate::log::Log;
+use crate::message::{RaftMessage, RaftPromise};
+use crate::progress::Progress;
+use crate::record::{HardState, RaftRecord};
+use crate::settings::RaftSettings;
+use crate::term::{Term, read_entry_head};
+use quorate_framework::{
+    Capabilities, ClientPolicy, Consensus, Effect, Effects, Event, HaltReason, Incarnation, Incoming, MemberVector,
+    OperationError, Position, ProtocolStatus, Refusal, ReplicaId, Start, SubmitTo, Time, TrustedLinks,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The effects of a Raft core.
+pub(crate) type RaftEffects = Effects<Raft>;
+
+/// What a replica is in its term.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Role {
+    /// Follows, whoever leads.
+    Follower,
+    /// Asks whether it could win the next term, without entering it.
+    PreCandidate {
+        /// Who would vote for it.
+        granted: BTreeSet<ReplicaId>,
+    },
+    /// Asks for votes in its term. Its own counts once it is durable.
+    Candidate {
+        /// Who voted for it.
+        granted: BTreeSet<ReplicaId>,
+    },
+    /// Leads its term.
+    Leader(Leadership),
+}
+
+/// What belongs to one leadership and goes with it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Leadership {
+    /// The followers.
+    pub(crate) followers: BTreeMap<ReplicaId, Progress>,
+    /// Number and time of the last heartbeat round.
+    pub(crate) round: (u64, Time),
+    /// When the leader last checked that a majority hears it.
+    pub(crate) quorum_checked: Time,
+    /// With a linger: when new entries are sent at the latest.
+    pub(crate) flush_at: Option<Time>,
+}
+
+/// Counters for operators.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Counters {
+    pub(crate) elections_started: u64,
+    pub(crate) leaderships: u64,
+    pub(crate) step_downs: u64,
+    pub(crate) entries_appended: u64,
+    pub(crate) groups_appended: u64,
+    pub(crate) appends_sent: u64,
+    pub(crate) probes_sent: u64,
+    pub(crate) conflicts: u64,
+    pub(crate) in_flight_timeouts: u64,
+    pub(crate) refused_busy: u64,
+}
+
+/// One replica's Raft core.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Raft {
+    pub(crate) settings: RaftSettings,
+    pub(crate) replica: ReplicaId,
+    /// The member list of the forming, and those of the log by index; the last one counts.
+    pub(crate) member_lists: Vec<(Position, MemberVector)>,
+    pub(crate) hard_state: HardState,
+    pub(crate) role: Role,
+    pub(crate) leader: Option<ReplicaId>,
+    pub(crate) manager: LeaderElectionManager,
+    pub(crate) log: Log,
+    pub(crate) durability: Durability,
+    /// The largest index known to equal the log of this term's leader.
+    pub(crate) verified: Position,
+    pub(crate) commit: Position,
+    /// Handed to the executor up to here.
+    pub(crate) handed: Position,
+    /// Executed up to here.
+    pub(crate) executed: Position,
+    /// Links that are up, with the peer's incarnation.
+    pub(crate) links: BTreeMap<ReplicaId, Incarnation>,
+    /// Whether the link to the leader was lost and not come up since: only then may this replica help to unseat it early.
+    pub(crate) leader_link_lost: bool,
+    pub(crate) counters: Counters,
+    pub(crate) started: bool,
+    pub(crate) halted: bool,
+}
+
+impl Raft {
+    /// A core that waits for [`Event::Start`].
+    #[must_use]
+    pub fn new(settings: RaftSettings) -> Raft {
+        let manager = LeaderElectionManager::new(Time::ZERO, settings.heartbeat_interval, settings.election_timeout, 0);
+        Raft {
+            settings,
+            replica: ReplicaId(0),
+            member_lists: Vec::new(),
+            hard_state: HardState::default(),
+            role: Role::Follower,
+            leader: None,
+            manager,
+            log: Log::default(),
+            durability: Durability::recovered(Position::ZERO),
+            verified: Position::ZERO,
+            commit: Position::ZERO,
+            handed: Position::ZERO,
+            executed: Position::ZERO,
+            links: BTreeMap::new(),
+            leader_link_lost: false,
+            counters: Counters::default(),
+            started: false,
+            halted: false,
+        }
+    }
+
+    /// The current term.
+    #[must_use]
+    pub fn term(&self) -> Term {
+        self.hard_state.term
+    }
+
+    /// Whether this replica leads its term.
+    #[must_use]
+    pub fn is_leader(&self) -> bool {
+        matches!(self.role, Role::Leader(_))
+    }
+
+    /// The commit index.
+    #[must_use]
+    pub fn commit_index(&self) -> Position {
+        self.commit
+    }
+
+    /// Index and term of the last entry.
+    #[must_use]
+    pub fn last_entry(&self) -> (Position, Term) {
+        (self.log.last_index(), self.log.last_term())
+    }
+
+    /// The term of the entry at an index, if the log holds it.
+    #[must_use]
+    pub fn term_at(&self, index: Position) -> Option<Term> {
+        self.log.term_at(index)
+    }
+
+    /// The bound members.
+    pub(crate) fn members(&self) -> &MemberVector {
+        static NONE: MemberVector = MemberVector::new();
+        self.member_lists.last().map_or(&NONE, |(_, members)| members)
+    }
+
+    pub(crate) fn is_voter(&self, replica: ReplicaId) -> bool {
+        self.members().contains_key(&replica)
+    }
+
+    pub(crate) fn halt(&mut self, effects: &mut RaftEffects, what: String) {
+        self.halted = true;
+        effects.push(Effect::Halt(HaltReason::Safety(what)));
+    }
+
+    fn start(&mut self, now: Time, start: Start<Raft>, effects: &mut RaftEffects) {
+        self.replica = start.replica;
+        self.member_lists = vec![(Position::ZERO, start.members)];
+        let (base_index, base_term) = start.state.base;
+        let mut entries = Vec::with_capacity(start.state.entries.len());
+        for entry in start.state.entries {
+            match read_entry_head(entry.head()) {
+                Ok((term, _)) => entries.push((term, entry)),
+                Err(error) => return self.halt(effects, format!("recovered entry: {error}")),
+            }
+        }
+        self.log = Log::recovered((base_index, base_term), entries);
+        self.hard_state = start.state.hard_state;
+        if self.log.last_term() > self.hard_state.term {
+            // DESIGN §4: the larger of both counts; no vote of that term is known, so none may be given in it.
+            self.hard_state = HardState { term: self.log.last_term(), voted_for: Some(self.replica) };
+        }
+        self.durability = Durability::recovered(self.log.last_index());
+        (self.commit, self.handed, self.executed) = (base_index, base_index, base_index);
+        self.verified = base_index;
+        self.adopt_member_lists(base_index.next(), effects);
+        self.manager = LeaderElectionManager::new(
+            now,
+            self.settings.heartbeat_interval,
+            self.settings.election_timeout,
+            effects.random_u64(),
+        );
+        self.started = true;
+    }
+
+    fn on_peer_up(&mut self, now: Time, peer: ReplicaId, incarnation: Incarnation, effects: &mut RaftEffects) {
+        self.links.insert(peer, incarnation);
+        if self.leader == Some(peer) {
+            self.leader_link_lost = false;
+        }
+        self.on_follower_link(now, peer, true, effects);
+    }
+
+    fn on_peer_down(&mut self, now: Time, peer: ReplicaId, effects: &mut RaftEffects) {
+        self.links.remove(&peer);
+        if self.leader == Some(peer) {
+            self.leader_link_lost = true;
+            self.manager.on_peer_down(now, effects.random_u64());
+        }
+        self.on_follower_link(now, peer, false, effects);
+    }
+
+    fn on_message(
+        &mut self,
+        now: Time,
+        from: ReplicaId,
+        incoming: Incoming<RaftMessage, RaftPromise>,
+        effects: &mut RaftEffects,
+    ) {
+        // Only current voters count, by the link's proven id; a message without a link is from an incarnation that is gone.
+        if !self.is_voter(from) || from == self.replica || !self.links.contains_key(&from) {
+            return;
+        }
+        match incoming {
+            Incoming::Message(RaftMessage::Append(append)) => self.on_append(now, from, append, effects),
+            Incoming::Message(RaftMessage::Heartbeat(heartbeat)) => self.on_heartbeat(now, from, heartbeat, effects),
+            Incoming::Message(RaftMessage::PreVote(request)) => self.on_pre_vote(now, from, request, effects),
+            Incoming::Message(RaftMessage::PreVoteReply(reply)) => self.on_pre_vote_reply(now, from, reply, effects),
+            Incoming::Promise(RaftPromise::RequestVote(request)) => self.on_request_vote(now, from, request, effects),
+            Incoming::Promise(RaftPromise::VoteReply(reply)) => self.on_vote_reply(now, from, reply, effects),
+            Incoming::Promise(RaftPromise::AppendReply(reply)) => self.on_append_reply(now, from, reply, effects),
+            Incoming::Promise(RaftPromise::HeartbeatReply(reply)) => {
+                self.on_heartbeat_reply(now, from, reply, effects);
+            }
+        }
+    }
+
+    /// Enters a newer term as a follower: durable before anything is said in it.
+    pub(crate) fn enter_term(&mut self, now: Time, term: Term, effects: &mut RaftEffects) {
+        debug_assert!(term > self.term(), "terms only grow");
+        self.set_hard_state(HardState { term, voted_for: None }, effects);
+        self.become_follower(now, None, effects);
+        // What a leader of an older term vouched for may differ from the new leader's log, but for what is committed.
+        self.verified = self.commit;
+    }
+
+    pub(crate) fn set_hard_state(&mut self, hard_state: HardState, effects: &mut RaftEffects) {
+        self.hard_state = hard_state;
+        let ticket = effects.persist(RaftRecord::HardState(hard_state));
+        self.durability.on_hard_state(ticket);
+    }
+
+    /// Becomes a follower in the current term. What belonged to a leadership goes with it; whoever waits is told.
+    pub(crate) fn become_follower(&mut self, now: Time, leader: Option<ReplicaId>, effects: &mut RaftEffects) {
+        let was_leader = self.is_leader();
+        if was_leader {
+            self.counters.step_downs += 1;
+            // Entries stay in the log: a majority may hold them already. Their fate is unknown to whoever waits.
+            effects.push(Effect::Forsaken { from: self.commit.next() });
+        }
+        if was_leader || leader.is_none() {
+            self.manager.step_down(now, effects.random_u64());
+        }
+        self.role = Role::Follower;
+        self.set_leader(leader, effects);
+    }
+
+    pub(crate) fn set_leader(&mut self, leader: Option<ReplicaId>, effects: &mut RaftEffects) {
+        if self.leader != leader {
+            self.leader = leader;
+            self.leader_link_lost =
+                leader.is_some_and(|leader| leader != self.replica && !self.links.contains_key(&leader));
+            effects.push(Effect::LeaderIs { leader, view: self.term().0 });
+        }
+    }
+
+    fn on_tick(&mut self, now: Time, effects: &mut RaftEffects) {
+        if self.is_leader() {
+            self.lead(now, effects);
+        } else if self.manager.election_is_due(now) {
+            self.campaign(now, effects);
+        }
+    }
+
+    fn on_persisted(&mut self, now: Time, effects: &mut RaftEffects) {
+        match &self.role {
+            Role::Candidate { .. } => self.count_own_vote(now, effects),
+            Role::Leader(_) => self.advance_commit(effects),
+            Role::Follower | Role::PreCandidate { .. } => {}
+        }
+    }
+}
+
+impl Consensus for Raft {
+    type Message = RaftMessage;
+    type Promise = RaftPromise;
+    type Record = RaftRecord;
+    type Verifier = TrustedLinks;
+
+    const NAME: &'static str = "raft";
+
+    fn on_event(&mut self, now: Time, event: Event<Raft>, effects: &mut RaftEffects) {
+        if self.halted {
+            return;
+        }
+        match event {
+            Event::Start(start) => self.start(now, start, effects),
+            Event::Message { from, message } => self.on_message(now, from, message.into_inner(), effects),
+            Event::PeerUp { peer, incarnation } => self.on_peer_up(now, peer, incarnation, effects),
+            Event::PeerDown { peer } => self.on_peer_down(now, peer, effects),
+            Event::Propose(proposals) => self.on_propose(now, proposals, effects),
+            Event::Read(reads) => {
+                reads.into_iter().for_each(|read| effects.refuse(read.proposal, Refusal::Unsupported));
+            }
+            Event::Operate { id, .. } => {
+                effects.push(Effect::Operated { id, result: Err(OperationError::Unsupported) });
+            }
+            Event::Persisted(ticket) => {
+                self.durability.on_persisted(ticket);
+                self.on_persisted(now, effects);
+            }
+            Event::Executed { position, .. } => {
+                self.executed = self.executed.max(position);
+                self.log.trim(self.executed, self.settings.log_memory_bytes);
+            }
+            Event::Tick => self.on_tick(now, effects),
+            // Raft asks for none of these before snapshots exist.
+            Event::SnapshotTaken { .. } | Event::SnapshotInstalled { .. } | Event::PayloadFetched { .. } => {}
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        if !self.started || self.halted {
+            return None;
+        }
+        let manager = self.manager.next_deadline();
+        Some(match &self.role {
+            Role::Leader(leadership) => self.leader_deadline(leadership).min(manager),
+            _ => manager,
+        })
+    }
+
+    fn client_policy(&self) -> ClientPolicy {
+        ClientPolicy {
+            submit_to: SubmitTo::Leader,
+            on_timeout: SubmitTo::RoundRobin,
+            committed_replies: 1,
+            mixed_replies: None,
+            match_block: false,
+            hint_replies: 1,
+        }
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
+    }
+
+    fn verifier(&self) -> TrustedLinks {
+        TrustedLinks
+    }
+
+    fn status(&self) -> ProtocolStatus {
+        self.protocol_status()
+    }
+
+    fn validate(&self) -> Result<(), String> {
+        self.check_invariants()
+    }
+}

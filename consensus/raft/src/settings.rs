@@ -1,0 +1,44 @@
+//! What a Raft core is told once, when it is made.
+
+use quorate_framework::limits;
+use std::time::Duration;
+
+/// Settings of a core. All replicas should agree on the timings; the limits are each replica's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RaftSettings {
+    /// How often a leader sends heartbeats, whatever else it sends.
+    pub heartbeat_interval: Duration,
+    /// Least election timeout; each wait is drawn from one to two times this. At least twice the heartbeat.
+    pub election_timeout: Duration,
+    /// Age of the oldest unanswered append from which a follower with a live connection counts as slow (DESIGN: PROBE).
+    pub in_flight_timeout: Duration,
+    /// Unanswered appends to one follower, at most.
+    pub in_flight_messages: usize,
+    /// Bytes of unanswered appends to one follower, at most; one message always passes.
+    pub in_flight_bytes: usize,
+    /// Entries in one append, at most.
+    pub entries_per_append: usize,
+    /// Bytes of entries in one append, at most; one entry always passes.
+    pub bytes_per_append: usize,
+    /// Memory pinned by the log, at most, in bytes; above it executed entries go, and with none left the leader answers `Busy`.
+    pub log_memory_bytes: usize,
+    /// How long a new entry may wait for others before it is sent (`raft_follower_batch_timeout_ms`); zero sends at once.
+    pub linger: Duration,
+}
+
+impl Default for RaftSettings {
+    fn default() -> RaftSettings {
+        let election_timeout = Duration::from_millis(limits::ELECTION_TIMEOUT_MS);
+        RaftSettings {
+            heartbeat_interval: Duration::from_millis(limits::HEARTBEAT_INTERVAL_MS),
+            election_timeout,
+            in_flight_timeout: election_timeout,
+            in_flight_messages: limits::IN_FLIGHT_MESSAGES_PER_FOLLOWER,
+            in_flight_bytes: limits::IN_FLIGHT_BYTES_PER_FOLLOWER,
+            entries_per_append: limits::ENTRIES_PER_APPEND,
+            bytes_per_append: limits::BYTES_PER_APPEND,
+            log_memory_bytes: limits::LOG_MEMORY_BYTES,
+            linger: Duration::ZERO,
+        }
+    }
+}

@@ -58,6 +58,8 @@ pub struct ClientReceiver {
     guard: Arc<Guard>,
     half: OwnedReadHalf,
     reader: FrameReader,
+    /// Why the connection ended, once it has.
+    ended: Option<DisconnectReason>,
 }
 
 /// Connects to a replica at `host:port` and shakes hands, within `time_limit` in all. A cluster that is named must be the replica's.
@@ -82,7 +84,7 @@ pub async fn connect_client(
     let counters = Arc::<TrafficCounters>::default();
     let outbox = Outbox::new(write_half, client_bounds(CLIENT_OUTBOX), Arc::clone(&counters));
     let guard = Arc::new(Guard { outbox, counters });
-    Ok((ClientSender { guard: Arc::clone(&guard) }, ClientReceiver { guard, half, reader }, welcome))
+    Ok((ClientSender { guard: Arc::clone(&guard) }, ClientReceiver { guard, half, reader, ended: None }, welcome))
 }
 
 impl ClientSender {
@@ -144,12 +146,14 @@ impl ClientReceiver {
     /// Why the connection ended; requests without a reply may or may not have happened.
     pub async fn replies(&mut self, output: &mut Vec<(ReplyHeader, Bytes)>) -> Result<(), DisconnectReason> {
         let before = output.len();
-        let result = self.read(output, before).await;
-        match result {
-            Err(reason) if output.len() == before => {
-                self.guard.outbox.close(reason.clone());
-                Err(self.guard.outbox.closed().unwrap_or(reason))
-            }
+        if self.ended.is_none()
+            && let Err(reason) = self.read(output, before).await
+        {
+            self.guard.outbox.close(reason.clone());
+            self.ended = Some(self.guard.outbox.closed().unwrap_or(reason));
+        }
+        match &self.ended {
+            Some(reason) if output.len() == before => Err(reason.clone()),
             // Replies that came before the end are not lost; the next call says how it ended.
             _ => Ok(()),
         }

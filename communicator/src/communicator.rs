@@ -53,7 +53,7 @@ impl fmt::Debug for TcpCommunicator {
 }
 
 /// What a peer's connection looks like at this moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerLinkStatus {
     /// The peer.
     pub peer: ReplicaId,
@@ -63,6 +63,8 @@ pub struct PeerLinkStatus {
     pub waiting_messages: usize,
     /// Bytes that wait to be written to it.
     pub waiting_bytes: usize,
+    /// Why no connection is up, as far as this side knows: a refusal names what must be mended.
+    pub trouble: Option<String>,
 }
 
 /// A handle to a running communicator for others than the core; cheap to clone.
@@ -217,7 +219,13 @@ impl CommunicatorHandle {
         let status = |peer: &ReplicaId| {
             let outbox = registry.peers.get(peer).map(|(_, outbox)| outbox.waiting());
             let (waiting_messages, waiting_bytes) = outbox.unwrap_or_default();
-            PeerLinkStatus { peer: *peer, connected: outbox.is_some(), waiting_messages, waiting_bytes }
+            PeerLinkStatus {
+                peer: *peer,
+                connected: outbox.is_some(),
+                waiting_messages,
+                waiting_bytes,
+                trouble: self.hub.trouble(*peer).filter(|_| outbox.is_none()),
+            }
         };
         self.hub.addresses.keys().map(status).collect()
     }

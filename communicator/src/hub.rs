@@ -76,6 +76,8 @@ pub(crate) struct Hub {
     starts: Mutex<Starts>,
     random: Mutex<Box<dyn RandomSource>>,
     log: Mutex<HashMap<Topic, RepeatedLog>>,
+    /// Why there is no connection to a member, as far as this side knows.
+    trouble: Mutex<HashMap<ReplicaId, String>>,
 }
 
 impl Hub {
@@ -100,6 +102,7 @@ impl Hub {
             starts: Mutex::default(),
             random: Mutex::new(random),
             log: Mutex::default(),
+            trouble: Mutex::default(),
         }
     }
 
@@ -109,6 +112,17 @@ impl Hub {
         let lines = log.entry(topic).or_insert_with(|| RepeatedLog::new(topic.lines_per_window()));
         let suppressed = lines.permit(Instant::now())?;
         Some(if suppressed == 0 { String::new() } else { format!(" ({suppressed} more since the last such line)") })
+    }
+
+    /// Notes why there is no connection to a member.
+    pub(crate) fn note_trouble(&self, peer: ReplicaId, reason: String) {
+        if self.identity.members.contains(&peer) {
+            self.trouble.lock().insert(peer, reason);
+        }
+    }
+
+    pub(crate) fn trouble(&self, peer: ReplicaId) -> Option<String> {
+        self.trouble.lock().get(&peer).cloned()
     }
 
     /// The pause before the next attempt: half of `backoff` to all of it.
@@ -157,6 +171,7 @@ impl Hub {
         if let Some((_, old)) = registry.peers.insert(peer, (link, outbox.clone())) {
             old.close(DisconnectReason::Replaced);
         }
+        self.trouble.lock().remove(&peer);
         self.inbound.peer_connected(peer, link, about.claim, about.start_nonce);
         if let Some(more) = self.log_line(Topic::Link(peer)) {
             tracing::info!(replica = %self.identity.replica, %peer, incarnation = %about.claim.incarnation, "connected{more}");
@@ -183,7 +198,14 @@ impl Hub {
         if let Some(more) = self.log_line(Topic::Link(peer)) {
             tracing::info!(replica = %self.identity.replica, %peer, "disconnected: {reason}{more}");
         }
+        self.note_trouble_of_end(peer, &reason);
         self.inbound.peer_disconnected(peer, link, reason);
+    }
+
+    fn note_trouble_of_end(&self, peer: ReplicaId, reason: &DisconnectReason) {
+        if *reason != DisconnectReason::Replaced {
+            self.note_trouble(peer, reason.to_string());
+        }
     }
 
     /// Takes a client's connection in. None if the communicator is stopping.

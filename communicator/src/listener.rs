@@ -82,12 +82,19 @@ async fn shake_hands(hub: &Hub, stream: &mut TcpStream, reader: &mut FrameReader
     stream.set_nodelay(true)?;
     let hello = handshake::accept_hello(stream, reader).await?;
     if let Err(refusal) = judge(hub, &hello) {
+        if let Role::Peer { from, .. } = hello.role {
+            hub.note_trouble(from, refusal.to_string());
+        }
         return Err(handshake::send_refusal(stream, refusal).await);
     }
     match hello.role {
         Role::Peer { from, about, .. } => {
             socket::prepare_peer(stream, hub.options.silence_timeout)?;
-            handshake::welcome_peer(stream, reader, hub.about()).await?;
+            let confirmed = handshake::welcome_peer(stream, reader, hub.about()).await;
+            if let Err(error) = &confirmed {
+                hub.note_trouble(from, error.to_string());
+            }
+            confirmed?;
             Ok(Visitor::Peer(from, about))
         }
         Role::Client => {

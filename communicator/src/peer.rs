@@ -9,6 +9,7 @@ use crate::reason::DisconnectReason;
 use crate::socket;
 use quorate_framework::ReplicaId;
 use std::sync::Arc;
+use std::time::Instant;
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
@@ -20,11 +21,13 @@ pub(crate) async fn keep_dialled(hub: Arc<Hub>, peer: ReplicaId, address: String
         hub.counters.dialled();
         match timeout(hub.options.handshake_timeout, dial(&hub, peer, &address)).await {
             Ok(Ok((stream, reader, about))) => {
-                if failures > 0 {
-                    tracing::debug!(%peer, failures, "reached again");
-                }
-                (backoff, failures) = (hub.options.backoff_min, 0);
+                failures = 0;
+                let began = Instant::now();
                 run(&hub, peer, stream, reader, &about).await;
+                // A connection that never holds is not dialled ever so often.
+                if began.elapsed() >= hub.options.backoff_max {
+                    backoff = hub.options.backoff_min;
+                }
             }
             Ok(Err(error)) => failed(&hub, peer, &address, &error, &mut failures),
             Err(_) => failed(&hub, peer, &address, &HandshakeError::TimedOut, &mut failures),
@@ -36,6 +39,7 @@ pub(crate) async fn keep_dialled(hub: Arc<Hub>, peer: ReplicaId, address: String
 
 fn failed(hub: &Hub, peer: ReplicaId, address: &str, error: &HandshakeError, failures: &mut u64) {
     *failures += 1;
+    hub.note_trouble(peer, error.to_string());
     if let Some(more) = hub.log_line(Topic::Trouble(peer)) {
         let replica = hub.identity.replica;
         tracing::warn!(%replica, %peer, address, failures, "no connection: {error}{more}");

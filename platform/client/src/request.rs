@@ -2,7 +2,7 @@
 
 use crate::outcome::{NotDone, Outcome};
 use bytes::Bytes;
-use quorate_framework::{RequestHeader, Status};
+use quorate_framework::{Sequence, SessionId, Status};
 use std::time::Instant;
 
 /// A connection, unique for the life of a client.
@@ -42,8 +42,11 @@ pub(crate) struct Request {
     pub(crate) purpose: Purpose,
     /// Which of the client's sessions it belongs to.
     pub(crate) session: usize,
-    pub(crate) header: RequestHeader,
-    pub(crate) body: Bytes,
+    /// The cluster's name of that session and the request's number in it; no session for one that opens it.
+    pub(crate) id: SessionId,
+    pub(crate) sequence: Sequence,
+    /// The whole frame, the same bytes in every attempt.
+    pub(crate) frame: Bytes,
     pub(crate) submitted: Instant,
     pub(crate) place: Place,
     /// Attempts sent.
@@ -132,8 +135,9 @@ mod tests {
         Request {
             purpose: Purpose::Commands(1),
             session: 0,
-            header: RequestHeader::open(1, false),
-            body: Bytes::new(),
+            id: SessionId::NONE,
+            sequence: Sequence(1),
+            frame: Bytes::new(),
             submitted: Instant::now(),
             place: Place::Ready,
             attempts: 0,

@@ -1,1 +1,5 @@
-//! A Quorate replica put together: the driver's turn, its async shell, threads, status
+//! A Quorate replica put together: the driver's turn, its async shell, threads, status.
+//!
+//! [`driver`] is the synchronous heart of a replica, which the node and the simulator both run.
+
+pub mod driver;

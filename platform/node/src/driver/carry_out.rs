@@ -1,6 +1,6 @@
 //! Carries out the effects of the protocol and of the forming machine, in their order.
 
-use super::{Driver, Durability, TurnOutput};
+use super::{Disconnect, Driver, Durability, TurnOutput};
 use bytes::Bytes;
 use quorate_framework::{
     Accepted, Consensus, Destination, Effect, Encoded, Encoder, Event, ExecuteRange, ExecutorCommand, FormingEffect,
@@ -9,20 +9,20 @@ use quorate_framework::{
 
 impl<C: Consensus> Driver<C> {
     /// Carries out what the protocol wants since its last event.
-    pub(super) fn carry_out(&mut self, now: Time, output: &mut TurnOutput<C>) {
+    pub(super) fn carry_out(&mut self, output: &mut TurnOutput<C>) {
         let mut list = std::mem::take(&mut self.effect_list);
         self.effects.drain_into(&mut list);
         for effect in list.drain(..) {
             if self.ended.is_some() {
                 break;
             }
-            self.carry_out_one(now, effect, output);
+            self.carry_out_one(effect, output);
         }
         self.effect_list = list;
         self.tell_unknown(output);
     }
 
-    fn carry_out_one(&mut self, now: Time, effect: Effect<C>, output: &mut TurnOutput<C>) {
+    fn carry_out_one(&mut self, effect: Effect<C>, output: &mut TurnOutput<C>) {
         match effect {
             Effect::Persist { ticket, record } => {
                 self.issued = ticket;
@@ -55,11 +55,11 @@ impl<C: Consensus> Driver<C> {
             Effect::LeaderIs { leader, .. } => {
                 self.leader = leader;
                 self.forming.elected(leader == Some(self.settings.replica), &mut self.forming_effects);
-                self.carry_out_forming_effects(now, output);
+                self.carry_out_forming_effects(output);
             }
             Effect::Members(vector) => {
                 self.forming.members(vector, &mut self.forming_effects);
-                self.carry_out_forming_effects(now, output);
+                self.carry_out_forming_effects(output);
             }
             Effect::Verifier(verifier) => self.verifier = verifier,
             Effect::Evidence { against, what } => output.evidence.push((against, what)),
@@ -134,14 +134,14 @@ impl<C: Consensus> Driver<C> {
 
     /// Carries out what forming wants, and gives the protocol the events that follow.
     pub(super) fn carry_out_forming(&mut self, now: Time, output: &mut TurnOutput<C>) {
-        self.carry_out_forming_effects(now, output);
+        self.carry_out_forming_effects(output);
         while let Some(event) = self.follow_up.pop_front() {
             self.handle(now, event, output);
         }
     }
 
     /// Carries out what forming wants; events that follow from it are left in `follow_up`, to come after the present one's effects.
-    fn carry_out_forming_effects(&mut self, _now: Time, output: &mut TurnOutput<C>) {
+    fn carry_out_forming_effects(&mut self, output: &mut TurnOutput<C>) {
         while !self.forming_effects.is_empty() {
             let mut list = std::mem::take(&mut self.forming_effects);
             for effect in list.drain(..) {
@@ -187,7 +187,7 @@ impl<C: Consensus> Driver<C> {
             }
             FormingEffect::Refuse(peer, reason) => {
                 if let Some(link) = self.links.get(&peer).copied() {
-                    output.disconnect.push(super::Disconnect { peer, link, reason });
+                    output.disconnect.push(Disconnect { peer, link, reason });
                 }
             }
         }

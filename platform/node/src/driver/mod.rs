@@ -389,6 +389,7 @@ impl<C: Consensus> Driver<C> {
                     self.counted.insert(place, *peer);
                 }
             }
+            Event::PeerDown { peer } => self.counted.retain(|counted| counted != peer),
             _ => {}
         }
         self.counters.events += 1;
@@ -401,7 +402,7 @@ impl<C: Consensus> Driver<C> {
             self.halt(HaltReason::Safety(broken), output);
             return;
         }
-        self.carry_out(now, output);
+        self.carry_out(output);
     }
 
     /// Hands the turn's requests to the protocol as one event, after admission.

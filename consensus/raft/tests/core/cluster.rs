@@ -194,9 +194,14 @@ impl Cluster {
 
     /// Makes everything written so far durable.
     pub(crate) fn persist_all(&mut self, at: ReplicaId) {
+        self.persist_first(at, usize::MAX);
+    }
+
+    /// Makes the oldest records durable, and no others.
+    pub(crate) fn persist_first(&mut self, at: ReplicaId, count: usize) {
         let replica = self.replicas.get_mut(&at).unwrap();
-        let Some(last) = replica.waiting_tickets.back().copied() else { return };
-        replica.waiting_tickets.clear();
+        let count = count.min(replica.waiting_tickets.len());
+        let Some(last) = replica.waiting_tickets.drain(..count).last() else { return };
         let ready: Vec<_> = replica.held.extract_if(.., |(after, _, _)| *after <= last).collect();
         for (_, to, promise) in ready {
             self.put(at, to, Incoming::Promise(promise));
@@ -266,6 +271,17 @@ impl Cluster {
             self.deliver_all();
         }
         self.now = end;
+    }
+
+    /// Lets the clock of one replica run, with nothing delivered, until it leads no longer.
+    pub(crate) fn until_stepped_down(&mut self, number: u32) {
+        for _ in 0..1_000 {
+            if !self.core(number).is_leader() {
+                return;
+            }
+            self.run_to_deadline(number);
+        }
+        panic!("replica {number} leads for ever");
     }
 
     /// Lets one replica campaign and win with all others listening.

@@ -71,16 +71,20 @@ fn a_follower_whose_log_is_longer_than_the_new_leaders_is_brought_into_line_and_
     cluster.elect(1);
     cluster.isolate(1);
     (0..5).for_each(|_| cluster.propose(1, "never committed"));
-    while cluster.core(1).is_leader() {
-        cluster.run_to_deadline(1);
-    }
+    cluster.until_stepped_down(1);
     cluster.elect(2);
     cluster.propose(2, "kept");
     cluster.deliver_all();
     assert_eq!(cluster.core(1).last_entry(), (index(7), Term(1)));
     cluster.heal();
     cluster.event(id(2), Event::PeerDown { peer: id(1) });
+    // A probe without entries is answered while the follower's longer tail still stands.
     cluster.event(id(2), Event::PeerUp { peer: id(1), incarnation: Incarnation(1) });
+    let probe = appends(&cluster.under_way(2, 1))[0].clone();
+    let empty = Append { entries: Vec::new(), ..probe };
+    cluster.lose_all();
+    cluster.hand_over(2, 1, Incoming::Message(RaftMessage::Append(empty)));
+    assert_eq!(cluster.core(1).last_entry().0, index(7));
     cluster.deliver_all();
     cluster.run_to_deadline(2);
     cluster.deliver_all();
@@ -93,24 +97,21 @@ fn a_follower_whose_log_is_longer_than_the_new_leaders_is_brought_into_line_and_
 fn an_acknowledgement_waits_for_its_entries_also_when_it_is_a_repeat_that_appends_nothing() {
     // RESILIENTDB §9.1 item 4: a duplicate got a ready future and acknowledged what another thread had not synced.
     let mut cluster = Cluster::new(3);
+    cluster.hand_over(1, 2, append(1, 0, (0, 0), 0, Vec::new()));
+    cluster.lose_all();
+    // The term is durable; what follows is not.
     cluster.replica_mut(2).durable_at_once = false;
     cluster.hand_over(1, 2, append(1, 1, (0, 0), 0, entries(1, 1..=3)));
     cluster.hand_over(1, 2, append(1, 2, (0, 0), 0, entries(1, 1..=3)));
     let heartbeat = Heartbeat { term: Term(1), round: 3, commit: index(0) };
     cluster.hand_over(1, 2, Incoming::Message(RaftMessage::Heartbeat(heartbeat)));
-    assert_eq!(cluster.under_way(2, 1), []);
-    cluster.persist_all(id(2));
-    let said = cluster.under_way(2, 1);
-    assert_eq!(
-        said[..2],
-        [reply(1, 1, AppendOutcome::Matched(index(3))), reply(1, 2, AppendOutcome::Matched(index(3)))]
-    );
     let answer = HeartbeatReply { term: Term(1), round: 3, matched: index(0) };
-    assert_eq!(
-        said[2],
-        Incoming::Promise(RaftPromise::HeartbeatReply(answer)),
-        "it was asked before they were durable"
-    );
+    let answer = Incoming::Promise(RaftPromise::HeartbeatReply(answer));
+    assert_eq!(cluster.under_way(2, 1), [answer], "a heartbeat is answered at once, with what is durable");
+    cluster.lose_all();
+    cluster.persist_all(id(2));
+    let matched = AppendOutcome::Matched(index(3));
+    assert_eq!(cluster.under_way(2, 1), [reply(1, 1, matched), reply(1, 2, matched)]);
 }
 
 #[test]

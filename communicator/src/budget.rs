@@ -43,7 +43,7 @@ impl Budget {
             Ok(_) => Ok(Permit { budget: Arc::clone(self), bytes }),
             Err(used) => Err(WireError::TooLarge {
                 what: "memory of unfinished requests",
-                value: used as u64 + bytes as u64,
+                value: (used as u64).saturating_add(bytes as u64),
                 limit: self.limit as u64,
             }),
         }
@@ -68,7 +68,7 @@ mod tests {
             budget.take(4).map(|_| ()),
             Err(WireError::TooLarge { what: "memory of unfinished requests", value: 11, limit: 10 })
         );
-        assert!(budget.take(usize::MAX).is_err());
+        assert!(budget.take(usize::MAX).is_err(), "a sum that overflows");
         drop(first);
         assert_eq!(budget.used(), 0);
         assert!(budget.take(10).is_ok());

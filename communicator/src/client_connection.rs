@@ -1,11 +1,12 @@
 //! The client's end of a connection to a replica.
 
 use crate::bounds::CLIENT_OUTBOX;
+use crate::exchange;
 use crate::frame::{FRAME_HEADER_BYTES, FrameKind};
-use crate::handshake::{self, ClientWelcome, HandshakeError};
+use crate::handshake::{ClientWelcome, HandshakeError};
 use crate::hub::client_bounds;
-use crate::outbox::Outbox;
-use crate::outgoing::{Message, OutgoingFull};
+use crate::outbox::{Outbox, QueueError};
+use crate::outgoing::Message;
 use crate::reader::{Expected, Fill, FrameReader};
 use crate::reason::DisconnectReason;
 use crate::socket;
@@ -22,12 +23,9 @@ use tokio::time::timeout;
 /// Why a request was not queued; the connection stays as it is.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ClientSendError {
-    /// The connection is closed.
-    #[error("the connection is closed: {0}")]
-    Closed(DisconnectReason),
-    /// Too much waits to be written already.
-    #[error("too much is waiting: {0}")]
-    Full(#[from] OutgoingFull),
+    /// The connection is closed, or too much waits to be written already.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
     /// No replica would accept the request.
     #[error("no replica would accept the request: {0}")]
     Wire(#[from] WireError),
@@ -56,7 +54,7 @@ pub struct ClientSender {
 #[derive(Debug)]
 pub struct ClientReceiver {
     guard: Arc<Guard>,
-    half: OwnedReadHalf,
+    pub(crate) half: OwnedReadHalf,
     reader: FrameReader,
     /// Why the connection ended, once it has.
     ended: Option<DisconnectReason>,
@@ -75,7 +73,7 @@ pub async fn connect_client(
         let mut stream = TcpStream::connect(address).await?;
         socket::prepare_client(&stream)?;
         let mut reader = FrameReader::new(Expected::Handshake);
-        let welcome = handshake::ask_as_client(&mut stream, &mut reader, cluster).await?;
+        let welcome = exchange::ask_as_client(&mut stream, &mut reader, cluster).await?;
         Ok::<_, HandshakeError>((stream, reader, welcome))
     });
     let (stream, mut reader, welcome) = shaken.await.unwrap_or(Err(HandshakeError::TimedOut))?;
@@ -95,14 +93,13 @@ impl ClientSender {
     /// [`ClientSendError`]: nothing was queued, so it was certainly not sent.
     pub fn queue(&self, request: &Bytes) -> Result<(), ClientSendError> {
         let outbox = &self.guard.outbox;
-        if let Some(reason) = outbox.closed() {
-            return Err(ClientSendError::Closed(reason));
-        }
         if !request.is_empty() && request.len() + FRAME_HEADER_BYTES < limits::SHARED_PAYLOAD_BYTES {
-            return Ok(outbox.queue_small(Lane::Client, FrameKind::Request, &[request])?);
+            outbox.queue_small(Lane::Client, FrameKind::Request, &[request])?;
+            return Ok(());
         }
         let encoded = Encoded { head: Bytes::new(), body: vec![request.clone()] };
-        Ok(outbox.queue(Message::new(Lane::Client, FrameKind::Request, encoded)?)?)
+        outbox.queue(Message::new(Lane::Client, FrameKind::Request, encoded)?)?;
+        Ok(())
     }
 
     /// Writes what is queued as far as the connection takes it; the rest follows by itself. Never blocks.

@@ -6,7 +6,7 @@ use crate::frame::FrameKind;
 use crate::handshake::{Identity, MemberClaim};
 use crate::hub::{Admission, Hub, queue_reply};
 use crate::inbound::InboundLanes;
-use crate::outbox::Outbox;
+use crate::outbox::{Outbox, QueueError};
 use crate::outgoing::Message;
 use crate::reason::DisconnectReason;
 use crate::traffic::TrafficFigures;
@@ -128,8 +128,10 @@ impl TcpCommunicator {
                     continue;
                 };
                 match outbox.queue(message.clone()) {
-                    Ok(()) => touch(&mut self.touched, outbox),
-                    Err(full) => outbox.close(full.into()),
+                    Ok(true) => self.touched.push(outbox.clone()),
+                    Ok(false) => {}
+                    Err(QueueError::Closed(_)) => self.hub.counters.dropped(),
+                    Err(QueueError::Full(full)) => outbox.close(full.into()),
                 }
             }
         }
@@ -146,13 +148,14 @@ impl TcpCommunicator {
                 Some((of, outbox)) if of == connection => outbox,
                 _ => {
                     let Some(outbox) = registry.clients.get(&connection) else { continue };
-                    touch(&mut self.touched, outbox);
                     last = Some((connection, outbox));
                     outbox
                 }
             };
-            if let Err(reason) = queue_reply(outbox, &header, body) {
-                outbox.close(reason);
+            match queue_reply(outbox, &header, body) {
+                Ok(true) => self.touched.push(outbox.clone()),
+                Ok(false) => {}
+                Err(reason) => outbox.close(reason),
             }
         }
         drop(registry);
@@ -164,12 +167,6 @@ impl TcpCommunicator {
         if let Some((_, outbox)) = self.hub.registry.lock().peers.get(&peer) {
             outbox.close(DisconnectReason::Requested);
         }
-    }
-}
-
-fn touch(touched: &mut Vec<Outbox>, outbox: &Outbox) {
-    if !touched.iter().any(|known| known.is(outbox)) {
-        touched.push(outbox.clone());
     }
 }
 
@@ -189,7 +186,8 @@ impl ReplicaCommunicator for TcpCommunicator {
 }
 
 impl CommunicatorHandle {
-    /// Changes what handshakes from now on claim. Connected peers are told by the caller, with a frame of the class `Forming`.
+    /// Changes what handshakes from now on claim. Connected peers are told by the caller, with a frame of the class `Forming`; so are
+    /// those that connect just then, since a handshake under way may still carry the former claim.
     pub fn set_claim(&self, claim: MemberClaim) {
         *self.hub.claim.lock() = claim;
     }
@@ -230,6 +228,12 @@ impl CommunicatorHandle {
         self.hub.addresses.keys().map(status).collect()
     }
 
+    /// Bytes of large requests that have begun to arrive and are not complete.
+    #[must_use]
+    pub fn unfinished_request_bytes(&self) -> usize {
+        self.hub.budget.used()
+    }
+
     /// Connections of clients, and connections that have not finished their handshake.
     #[must_use]
     pub fn connections(&self) -> (usize, usize) {
@@ -255,3 +259,7 @@ const _: () = {
     is_send::<TcpCommunicator>();
     is_send::<Mutex<CommunicatorHandle>>();
 };
+
+#[cfg(test)]
+#[path = "communicator_tests.rs"]
+mod tests;

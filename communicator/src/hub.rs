@@ -6,7 +6,7 @@ use crate::frame::FrameKind;
 use crate::handshake::{AboutPeer, Identity, MemberClaim, Refusal, RefusalCode};
 use crate::inbound::{InboundLanes, LinkId};
 use crate::outbox::Outbox;
-use crate::outgoing::{Message, OutgoingFull};
+use crate::outgoing::Message;
 use crate::reason::DisconnectReason;
 use crate::repeated_log::RepeatedLog;
 use crate::starts::Starts;
@@ -213,7 +213,8 @@ impl Hub {
         let bounds = client_bounds(self.options.client_outbox);
         let outbox = Outbox::new(half, bounds, Arc::clone(&self.counters));
         let mut registry = self.registry.lock();
-        if registry.stopping {
+        // Others may have come in since this one was given its place.
+        if registry.stopping || registry.clients.len() >= self.clients_limit() {
             outbox.close(DisconnectReason::Stopping);
             return None;
         }
@@ -231,8 +232,12 @@ impl Hub {
 
     /// Whether there is room for one more client beside peers and handshakes.
     pub(crate) fn has_room_for_client(&self) -> bool {
+        self.registry.lock().clients.len() < self.clients_limit()
+    }
+
+    fn clients_limit(&self) -> usize {
         let reserved = self.options.unfinished_handshakes + self.identity.members.len();
-        self.registry.lock().clients.len() < self.options.connections.saturating_sub(reserved)
+        self.options.connections.saturating_sub(reserved)
     }
 }
 
@@ -241,15 +246,15 @@ pub(crate) fn client_bounds(bound: LaneBound) -> [LaneBound; 5] {
     [bound; 5]
 }
 
-/// Queues an answer to a client, a small one by copying, a large one shared.
-pub(crate) fn queue_reply(outbox: &Outbox, header: &ReplyHeader, body: Bytes) -> Result<(), DisconnectReason> {
+/// Queues an answer to a client, a small one by copying, a large one shared. Gives whether it is the first since the last flush.
+pub(crate) fn queue_reply(outbox: &Outbox, header: &ReplyHeader, body: Bytes) -> Result<bool, DisconnectReason> {
     let mut header_bytes = [0; REPLY_HEADER_BYTES];
     header.encode(&mut &mut header_bytes[..]);
     if body.len() < limits::SHARED_PAYLOAD_BYTES {
         return Ok(outbox.queue_small(Lane::Client, FrameKind::Reply, &[&header_bytes, &body])?);
     }
     let encoded = Encoded { head: Bytes::new(), body: vec![Bytes::copy_from_slice(&header_bytes), body] };
-    outbox.queue(Message::new(Lane::Client, FrameKind::Reply, encoded)?).map_err(|full: OutgoingFull| full.into())
+    Ok(outbox.queue(Message::new(Lane::Client, FrameKind::Reply, encoded)?)?)
 }
 
 /// The reading end of a connection in the hands of its task.

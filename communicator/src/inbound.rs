@@ -9,9 +9,9 @@ use crate::reader::Received;
 use crate::reason::DisconnectReason;
 use bytes::Bytes;
 use parking_lot::Mutex;
-use quorate_framework::{ClientFrame, ConnectionId, FrameClass, Lane, ReplicaId};
+use quorate_framework::{ClientFrame, ConnectionId, FrameClass, Lane, ReplicaId, limits};
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 /// One connection to a peer, unique for the life of the process.
@@ -54,7 +54,8 @@ pub enum Inbound {
         /// Its body: pins exactly its own length.
         body: Bytes,
     },
-    /// Parts of a long message have arrived since the last such item: the peer is alive. At most one per peer waits.
+    /// Parts of a long message are arriving and nothing else has come for the time of a heartbeat: the peer is alive. At most one per
+    /// peer waits.
     PeerProgress {
         /// The peer.
         peer: ReplicaId,
@@ -127,6 +128,8 @@ struct PeerState {
     uses: [Use; 5],
     received: Instant,
     progress_waits: bool,
+    /// When the core was last given something to see that the peer lives.
+    told: Instant,
 }
 
 #[derive(Debug, Default)]
@@ -145,6 +148,8 @@ pub struct InboundLanes {
     peer_bounds: LaneBounds,
     client_bound: LaneBound,
     wake: Notify,
+    /// Pause between two signs of life that are not messages.
+    progress_interval: Duration,
 }
 
 impl Default for InboundLanes {
@@ -157,7 +162,8 @@ impl InboundLanes {
     /// Empty lanes; `peer_bounds` holds for each peer, `client_bound` for the requests of all clients.
     #[must_use]
     pub fn new(peer_bounds: LaneBounds, client_bound: LaneBound) -> InboundLanes {
-        InboundLanes { state: Mutex::default(), peer_bounds, client_bound, wake: Notify::new() }
+        let progress_interval = Duration::from_millis(limits::HEARTBEAT_INTERVAL_MS);
+        InboundLanes { state: Mutex::default(), peer_bounds, client_bound, wake: Notify::new(), progress_interval }
     }
 
     /// Waits until something was put in since the last time this returned. Only one task may wait. Cancelling it loses nothing.
@@ -221,7 +227,8 @@ impl InboundLanes {
         if let Some(old) = state.peers.get(&peer).map(|old| old.link) {
             state.end_peer(peer, old, DisconnectReason::Replaced);
         }
-        let fresh = PeerState { link, uses: Default::default(), received: Instant::now(), progress_waits: false };
+        let now = Instant::now();
+        let fresh = PeerState { link, uses: Default::default(), received: now, progress_waits: false, told: now };
         state.peers.insert(peer, fresh);
         state.links.push_back(Inbound::PeerConnected { peer, claim, start_nonce, link });
         self.wake.notify_one();
@@ -243,6 +250,7 @@ impl InboundLanes {
             return Err(Refused::Stale);
         };
         current.received = Instant::now();
+        current.told = current.received;
         for Received { lane, kind, head, body } in frames.drain(..) {
             // The reader lets through nothing else on a connection between replicas.
             let Some(class) = kind.peer_class() else { continue };
@@ -263,8 +271,9 @@ impl InboundLanes {
         let state = &mut *guard;
         if let Some(current) = state.peers.get_mut(&peer).filter(|current| current.link == link) {
             current.received = Instant::now();
-            if !current.progress_waits {
-                current.progress_waits = true;
+            let due = current.received.duration_since(current.told) >= self.progress_interval;
+            if due && !current.progress_waits {
+                (current.progress_waits, current.told) = (true, current.received);
                 state.lanes[lane as usize].push_back(Inbound::PeerProgress { peer });
                 self.wake.notify_one();
             }

@@ -151,7 +151,7 @@ fn a_quota_ends_a_drain_and_one_larger_item_still_passes() {
 
 #[test]
 fn parts_are_a_sign_of_life_told_once_until_it_is_taken() {
-    let lanes = InboundLanes::default();
+    let lanes = InboundLanes { progress_interval: Duration::ZERO, ..InboundLanes::default() };
     connect(&lanes, OLD);
     let before = lanes.last_received(PEER).expect("connected");
     (0..100).for_each(|_| lanes.peer_progress(PEER, OLD, Lane::Replication));
@@ -160,6 +160,11 @@ fn parts_are_a_sign_of_life_told_once_until_it_is_taken() {
     assert_eq!(drained(&lanes, Lane::Replication), [connected(OLD), progress.clone()]);
     lanes.peer_progress(PEER, OLD, Lane::Replication);
     lanes.peer_progress(PEER, NEW, Lane::Replication);
+    // A busy connection's messages are sign enough.
+    let busy = InboundLanes { progress_interval: Duration::from_secs(60), ..InboundLanes::default() };
+    connect(&busy, OLD);
+    busy.peer_progress(PEER, OLD, Lane::Replication);
+    assert_eq!(drained(&busy, Lane::Replication), [connected(OLD)]);
     assert_eq!(drained(&lanes, Lane::Replication), [progress]);
 }
 

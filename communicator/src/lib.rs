@@ -8,7 +8,7 @@
 //!            one task a connection          one task    encoded once     writes at once, or a writer task when the socket is full
 //! ```
 //! Everything runs on the current runtime, one-threaded by design; nothing depends on that for safety. What is bounded, and by what:
-//! [`bounds`] and [`quorate_framework::limits`]. The format on the wire: [`frame`] and [`handshake`].
+//! [`bounds`] and [`quorate_framework::limits`]. The format on the wire: [`frame`], [`handshake`] and [`exchange`].
 
 pub mod agreement;
 pub mod bounds;
@@ -16,6 +16,7 @@ pub mod budget;
 mod client_connection;
 mod client_session;
 mod communicator;
+pub mod exchange;
 pub mod frame;
 pub mod handshake;
 mod hub;
@@ -38,5 +39,6 @@ pub use communicator::{CommunicatorConfiguration, CommunicatorHandle, PeerLinkSt
 pub use handshake::{ClientWelcome, HandshakeError, MemberClaim, MemberState, Refusal, RefusalCode};
 pub use hub::Admission;
 pub use inbound::{Inbound, InboundLanes, LinkId};
+pub use outbox::QueueError;
 pub use reason::DisconnectReason;
 pub use traffic::{TrafficCounters, TrafficFigures};

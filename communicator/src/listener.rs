@@ -1,7 +1,8 @@
 //! The door: accepts connections, lets them shake hands within their time, and keeps it open whatever stands in it.
 
 use crate::client_session;
-use crate::handshake::{self, AboutPeer, ClientWelcome, HandshakeError, Hello, Refusal, RefusalCode, Role};
+use crate::exchange;
+use crate::handshake::{AboutPeer, ClientWelcome, HandshakeError, Hello, Refusal, RefusalCode, Role};
 use crate::hub::{Hub, Topic};
 use crate::peer;
 use crate::reader::{Expected, FrameReader};
@@ -80,17 +81,17 @@ async fn serve(hub: Arc<Hub>, mut stream: TcpStream, address: SocketAddr, number
 
 async fn shake_hands(hub: &Hub, stream: &mut TcpStream, reader: &mut FrameReader) -> Result<Visitor, HandshakeError> {
     stream.set_nodelay(true)?;
-    let hello = handshake::accept_hello(stream, reader).await?;
+    let hello = exchange::accept_hello(stream, reader).await?;
     if let Err(refusal) = judge(hub, &hello) {
         if let Role::Peer { from, .. } = hello.role {
             hub.note_trouble(from, refusal.to_string());
         }
-        return Err(handshake::send_refusal(stream, refusal).await);
+        return Err(exchange::send_refusal(stream, refusal).await);
     }
     match hello.role {
         Role::Peer { from, about, .. } => {
             socket::prepare_peer(stream, hub.options.silence_timeout)?;
-            let confirmed = handshake::welcome_peer(stream, reader, hub.about()).await;
+            let confirmed = exchange::welcome_peer(stream, reader, hub.about()).await;
             if let Err(error) = &confirmed {
                 hub.note_trouble(from, error.to_string());
             }
@@ -100,7 +101,7 @@ async fn shake_hands(hub: &Hub, stream: &mut TcpStream, reader: &mut FrameReader
         Role::Client => {
             socket::prepare_client(stream)?;
             let welcome = ClientWelcome { replica: hub.identity.replica, cluster: hub.identity.cluster };
-            handshake::welcome_client(stream, welcome).await?;
+            exchange::welcome_client(stream, welcome).await?;
             Ok(Visitor::Client)
         }
     }

@@ -13,6 +13,7 @@ use quorate_framework::Lane;
 use socket2::SockRef;
 use std::net::Shutdown;
 use std::sync::Arc;
+use thiserror::Error;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::Notify;
 
@@ -36,6 +37,28 @@ struct State {
     /// The connection takes no more; the writer task waits for it and nobody else writes.
     blocked: bool,
     closed: Option<DisconnectReason>,
+    /// Something was queued since the last flush.
+    flush_due: bool,
+}
+
+/// Why something was not queued.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum QueueError {
+    /// This side has closed the connection.
+    #[error("the connection is closed: {0}")]
+    Closed(DisconnectReason),
+    /// A bound is reached; the connection stays as it is.
+    #[error("too much is waiting: {0}")]
+    Full(#[from] OutgoingFull),
+}
+
+impl From<QueueError> for DisconnectReason {
+    fn from(error: QueueError) -> DisconnectReason {
+        match error {
+            QueueError::Closed(reason) => reason,
+            QueueError::Full(full) => full.into(),
+        }
+    }
 }
 
 impl Outbox {
@@ -45,28 +68,36 @@ impl Outbox {
     /// Outside a tokio runtime.
     #[must_use]
     pub fn new(half: OwnedWriteHalf, bounds: LaneBounds, counters: Arc<TrafficCounters>) -> Outbox {
-        let state = Mutex::new(State { lanes: OutgoingLanes::new(bounds), blocked: false, closed: None });
+        let state =
+            Mutex::new(State { lanes: OutgoingLanes::new(bounds), blocked: false, closed: None, flush_due: false });
         let shared = Arc::new(Shared { state, half, wake: Notify::new(), counters });
         tokio::spawn(write_when_writable(Arc::clone(&shared)));
         Outbox { shared }
     }
 
-    /// Queues a message without writing. On a closed connection it is dropped.
+    /// Queues a message without writing. Gives whether it is the first since the last flush.
     ///
     /// # Errors
-    /// [`OutgoingFull`]: nothing was queued; the connection stays as it is.
-    pub fn queue(&self, message: Message) -> Result<(), OutgoingFull> {
-        let mut state = self.shared.state.lock();
-        if state.closed.is_some() { Ok(()) } else { state.lanes.push(message) }
+    /// [`QueueError`]: nothing was queued.
+    pub fn queue(&self, message: Message) -> Result<bool, QueueError> {
+        self.queue_by(|lanes| lanes.push(message))
     }
 
-    /// Queues a small frame by copying its pieces, without writing. On a closed connection it is dropped.
+    /// Queues a small frame by copying its pieces, without writing. Gives whether it is the first since the last flush.
     ///
     /// # Errors
-    /// [`OutgoingFull`]: nothing was queued; the connection stays as it is.
-    pub fn queue_small(&self, lane: Lane, kind: FrameKind, pieces: &[&[u8]]) -> Result<(), OutgoingFull> {
+    /// [`QueueError`]: nothing was queued.
+    pub fn queue_small(&self, lane: Lane, kind: FrameKind, pieces: &[&[u8]]) -> Result<bool, QueueError> {
+        self.queue_by(|lanes| lanes.push_small(lane, kind, pieces))
+    }
+
+    fn queue_by(&self, push: impl FnOnce(&mut OutgoingLanes) -> Result<(), OutgoingFull>) -> Result<bool, QueueError> {
         let mut state = self.shared.state.lock();
-        if state.closed.is_some() { Ok(()) } else { state.lanes.push_small(lane, kind, pieces) }
+        if let Some(reason) = &state.closed {
+            return Err(QueueError::Closed(reason.clone()));
+        }
+        push(&mut state.lanes)?;
+        Ok(!std::mem::replace(&mut state.flush_due, true))
     }
 
     /// Writes what is queued as far as the connection takes it; the writer task writes the rest. Never blocks.
@@ -85,21 +116,22 @@ impl Outbox {
         self.shared.state.lock().closed.clone()
     }
 
+    /// The connection, for its options.
+    #[cfg(test)]
+    pub(crate) fn stream(&self) -> &tokio::net::TcpStream {
+        self.shared.half.as_ref()
+    }
+
     /// Messages and bytes that wait.
     #[must_use]
     pub fn waiting(&self) -> (usize, usize) {
         self.shared.state.lock().lanes.waiting()
     }
-
-    /// Whether this is the same connection.
-    #[must_use]
-    pub fn is(&self, other: &Outbox) -> bool {
-        Arc::ptr_eq(&self.shared, &other.shared)
-    }
 }
 
 impl Shared {
     fn flush(&self, state: &mut State) {
+        state.flush_due = false;
         if state.blocked || state.closed.is_some() {
             return;
         }

@@ -1,6 +1,7 @@
 //! The life of a connection between replicas: dialled by the one with the higher id, accepted by the other.
 
-use crate::handshake::{self, AboutPeer, HandshakeError};
+use crate::exchange;
+use crate::handshake::{AboutPeer, HandshakeError};
 use crate::hub::{Hub, ReadHalf, Topic};
 use crate::inbound::{LinkId, Refused};
 use crate::outbox::Outbox;
@@ -56,9 +57,9 @@ async fn dial(
     socket::prepare_peer(&stream, hub.options.silence_timeout)?;
     let mut reader = FrameReader::new(Expected::Handshake);
     let hello = hub.identity.hello(peer, *hub.claim.lock());
-    let about = handshake::ask_peer(&mut stream, &mut reader, &hello).await?;
+    let about = exchange::ask_peer(&mut stream, &mut reader, &hello).await?;
     let verdict = hub.identity.judge_agreement(peer, &about).and_then(|()| hub.admit(peer, &about));
-    handshake::confirm(&mut stream, verdict).await?;
+    exchange::confirm(&mut stream, verdict).await?;
     Ok((stream, reader, about))
 }
 

@@ -34,7 +34,7 @@ pub(crate) fn put_bytes(output: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 /// Takes a byte string off the front of `rest`.
-#[inline]
+#[inline(always)]
 pub(crate) fn take_bytes<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], LengthError> {
     let (&first, mut tail) = rest.split_first().ok_or(LengthError::CutShort)?;
     let mut length = usize::from(first);
@@ -52,7 +52,7 @@ pub(crate) fn take_bytes<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], LengthErro
 }
 
 /// Takes an eight-byte number off the front of `rest`.
-#[inline]
+#[inline(always)]
 pub(crate) fn take_number(rest: &mut &[u8]) -> Result<i64, LengthError> {
     let (number, behind) = rest.split_first_chunk::<8>().ok_or(LengthError::CutShort)?;
     *rest = behind;

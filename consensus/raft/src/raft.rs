@@ -9,6 +9,7 @@ use crate::progress::Progress;
 use crate::record::{HardState, RaftRecord};
 use crate::settings::RaftSettings;
 use crate::term::{Term, read_entry_head};
+use quorate_framework::entry::Entry;
 use quorate_framework::{
     Capabilities, ClientPolicy, Consensus, Effect, Effects, Event, HaltReason, Incarnation, Incoming, MemberVector,
     OperationError, Position, ProtocolStatus, Refusal, ReplicaId, Start, SubmitTo, Time, TrustedLinks,
@@ -149,6 +150,18 @@ impl Raft {
     #[must_use]
     pub fn term_at(&self, index: Position) -> Option<Term> {
         self.log.term_at(index)
+    }
+
+    /// The entry at an index, if the log holds it.
+    #[must_use]
+    pub fn entry_at(&self, index: Position) -> Option<&Entry> {
+        self.log.from(index).next().map(|(_, entry)| entry)
+    }
+
+    /// The index before the first entry that the log holds.
+    #[must_use]
+    pub fn base_index(&self) -> Position {
+        self.log.base_index()
     }
 
     /// The bound members.

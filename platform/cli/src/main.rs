@@ -1,2 +1,40 @@
-//! The quorate command.
-fn main() {}
+//! The `quorate` command: a thin command line over the crates that do the work.
+//!
+//! Exit codes: 0 ok, 1 failed, 2 bad input, 3 inconclusive, 4 outcome unknown.
+
+mod arguments;
+mod cluster;
+mod config;
+mod exit;
+mod logging;
+mod one_line;
+mod perf;
+mod replica;
+
+use arguments::{Arguments, Command};
+use clap::Parser;
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return one_line::report(&error),
+    };
+    let done = match arguments.command {
+        Command::Config(command) => config::run(command),
+        Command::Init(command) => replica::initialize(&command),
+        Command::Serve(command) => replica::serve(&command),
+        Command::Cluster(command) => cluster::run(command),
+        Command::Perf(command) => {
+            logging::start("warn");
+            return perf::run(command);
+        }
+    };
+    match done {
+        Ok(exit) => exit.into(),
+        Err(failure) => failure.report(),
+    }
+}

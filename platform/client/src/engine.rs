@@ -46,6 +46,7 @@ struct Dials {
     failed_in_a_row: u32,
     not_before: Option<Instant>,
     last_error: Option<String>,
+    reached: bool,
 }
 
 /// The client without its sockets.
@@ -59,8 +60,8 @@ pub(crate) struct Engine {
     next_session: usize,
     room: usize,
     search: LeaderSearch,
-    /// The request that asks an unconfirmed target.
-    probe: Option<RequestKey>,
+    /// The request that asks an unconfirmed target, and that target.
+    probe: Option<(RequestKey, usize)>,
     leader: Option<usize>,
     links: Vec<Link>,
     dials: Vec<Dials>,
@@ -142,6 +143,11 @@ impl Engine {
         self.dials.iter().enumerate().filter_map(|(replica, dials)| Some((replica, dials.last_error.as_deref()?)))
     }
 
+    /// Whether a replica was ever connected.
+    pub(crate) fn was_reached(&self, replica: usize) -> bool {
+        self.dials[replica].reached
+    }
+
     pub(crate) fn take_events(&mut self, events: &mut Vec<ClientEvent>) {
         events.append(&mut self.events);
     }
@@ -168,7 +174,8 @@ impl Engine {
         if let Some(request) = self.requests.get_mut(key) {
             let header =
                 RequestHeader { session: id, sequence, acknowledged, count, signature_length: 0, ordered: false };
-            (request.id, request.sequence, request.frame) = (id, sequence, frame(&header, body));
+            (request.id, request.sequence, request.count) = (id, sequence, count);
+            request.frame = frame(&header, body);
         }
         self.room -= 1;
         self.counters.submitted += 1;
@@ -197,8 +204,8 @@ impl Engine {
         }
         if confirmed {
             while self.send_next(now, target, up, output).is_some() {}
-        } else if self.probe.is_none() {
-            self.probe = self.send_next(now, target, up, output);
+        } else if self.probe.is_none_or(|(_, asked)| asked != target) {
+            self.probe = self.send_next(now, target, up, output).map(|key| (key, target));
         }
     }
 
@@ -228,14 +235,15 @@ impl Engine {
         }
     }
 
-    /// When `on_time` or `pump` have something to do without anything having arrived.
-    pub(crate) fn next_wake(&self) -> Option<Instant> {
+    /// When `on_time` or `pump` have something to do without anything having arrived; both were just called with `now`.
+    pub(crate) fn next_wake(&self, now: Instant) -> Option<Instant> {
         let paused = self.paused.peek().map(|Reverse((at, _))| *at);
         let sending = if self.ready.is_empty() {
             None
         } else {
             let dial = self.dials[self.search.target()].not_before;
-            self.search.hold_until().into_iter().chain(dial).max()
+            // What is over already has let `pump` do what it could.
+            self.search.hold_until().into_iter().chain(dial).filter(|time| *time > now).max()
         };
         [paused, sending, self.attempts.next(), self.deadlines.next()].into_iter().flatten().min()
     }
@@ -265,6 +273,7 @@ impl Engine {
             session,
             id: SessionId::NONE,
             sequence: Sequence(0),
+            count: 0,
             frame,
             submitted: now,
             place: Place::Ready,
@@ -281,9 +290,7 @@ impl Engine {
     /// Ends a request and frees its slot and sequence.
     fn end(&mut self, now: Instant, key: RequestKey, outcome: Outcome) {
         let Some(request) = self.requests.remove(key) else { return };
-        if self.probe == Some(key) {
-            self.probe = None;
-        }
+        self.forget_probe(key);
         let Purpose::Commands(number) = request.purpose else { return };
         let window = self.options.session_window_frames;
         let session = &mut self.sessions[request.session];
@@ -299,6 +306,12 @@ impl Engine {
         }
         let latency = now.saturating_duration_since(request.submitted);
         self.events.push(ClientEvent::Ended(Ended { number, outcome, latency, attempts: request.attempts }));
+    }
+
+    fn forget_probe(&mut self, key: RequestKey) {
+        if self.probe.is_some_and(|(probe, _)| probe == key) {
+            self.probe = None;
+        }
     }
 
     /// The request that a reply speaks of.

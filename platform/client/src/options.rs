@@ -176,7 +176,8 @@ mod tests {
 
     #[test]
     fn a_window_is_spread_over_as_many_sessions_as_fill_half_of_theirs() {
-        for (window, connections, sessions) in [(1, 1, 1), (512, 1, 1), (513, 1, 2), (2048, 1, 4), (256, 4, 4), (2, 4, 2)]
+        for (window, connections, sessions) in
+            [(1, 1, 1), (512, 1, 1), (513, 1, 2), (2048, 1, 4), (256, 4, 4), (2, 4, 2)]
         {
             assert_eq!(options(window, connections).sessions(), sessions, "{window} over {connections}");
         }

@@ -1,6 +1,7 @@
 //! How a request ends: done, certainly not done, or unknown. The three are never mixed up.
 
 use bytes::Bytes;
+use quorate_executor::CommandResults;
 use quorate_framework::{Position, ReplicaId, Status};
 use std::time::Duration;
 use thiserror::Error;
@@ -25,8 +26,18 @@ pub struct Done {
     pub status: Status,
     /// Where it stands in the replicated order.
     pub position: Position,
+    /// Commands of the request.
+    pub count: u32,
     /// One result a command, as the executor encodes them.
     pub body: Bytes,
+}
+
+impl Done {
+    /// The results, one a command, read as they are taken.
+    #[must_use]
+    pub fn results(&self) -> CommandResults<'_> {
+        CommandResults::new(&self.body, self.count)
+    }
 }
 
 /// Why a request was certainly not executed.

@@ -45,6 +45,8 @@ pub(crate) struct Request {
     /// The cluster's name of that session and the request's number in it; no session for one that opens it.
     pub(crate) id: SessionId,
     pub(crate) sequence: Sequence,
+    /// Commands in it.
+    pub(crate) count: u32,
     /// The whole frame, the same bytes in every attempt.
     pub(crate) frame: Bytes,
     pub(crate) submitted: Instant,
@@ -122,6 +124,7 @@ impl Requests {
         self.slots.iter().enumerate().filter_map(key).collect()
     }
 
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
@@ -137,6 +140,7 @@ mod tests {
             session: 0,
             id: SessionId::NONE,
             sequence: Sequence(1),
+            count: 1,
             frame: Bytes::new(),
             submitted: Instant::now(),
             place: Place::Ready,

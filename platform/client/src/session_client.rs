@@ -5,8 +5,11 @@ use crate::options::{ClientOptions, OptionsError};
 use crate::outcome::{ClientCounters, ClientEvent};
 use crate::request::LinkId;
 use bytes::Bytes;
-use quorate_communicator::{ClientReceiver, ClientSendError, ClientSender, ClientWelcome, HandshakeError, connect_client};
-use quorate_framework::{ReplicaId, ReplyHeader};
+use quorate_communicator::{
+    ClientReceiver, ClientSendError, ClientSender, ClientWelcome, HandshakeError, connect_client,
+};
+use quorate_framework::request::REQUEST_HEADER_BYTES;
+use quorate_framework::{ReplicaId, ReplyHeader, limits};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use std::fmt::Write as _;
@@ -44,10 +47,28 @@ fn describe(replicas: &[(ReplicaId, String, String)]) -> String {
     })
 }
 
-/// There is no room for another request: take events first.
+/// Why a request was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("the window is full")]
-pub struct WindowFull;
+pub enum SubmitError {
+    /// There is no room for another request: take events first.
+    #[error("the window is full")]
+    WindowFull,
+    /// No replica would accept it.
+    #[error(
+        "the request has {commands} commands in {bytes} bytes; {} commands and {} bytes are the most",
+        limits::COMMANDS_PER_FRAME,
+        FRAME_BYTES_MAX
+    )]
+    TooLarge {
+        /// Its commands.
+        commands: u32,
+        /// Its bytes, header included.
+        bytes: usize,
+    },
+}
+
+/// Bytes of a request at most, its header included.
+pub const FRAME_BYTES_MAX: usize = limits::PAYLOAD_BYTES;
 
 type Dialled = (usize, Result<(ClientSender, ClientReceiver, ClientWelcome), HandshakeError>);
 
@@ -96,9 +117,9 @@ impl SessionClient {
         };
         let opened = tokio::time::timeout(time_limit, async {
             // What happens before the first request is of no interest to the user, except who leads.
-            poll_fn(|context| client.poll_until(context, |engine| {
-                engine.sessions_missing() == 0 || engine.open_failure().is_some()
-            }))
+            poll_fn(|context| {
+                client.poll_until(context, |engine| engine.sessions_missing() == 0 || engine.open_failure().is_some())
+            })
             .await;
         });
         let in_time = opened.await.is_ok();
@@ -140,9 +161,13 @@ impl SessionClient {
     /// [`SessionClient::turn`], so everything submitted in between leaves together.
     ///
     /// # Errors
-    /// [`WindowFull`]: nothing was taken.
-    pub fn submit(&mut self, number: u64, count: u32, body: &[u8]) -> Result<(), WindowFull> {
-        if self.engine.submit(Instant::now(), number, count, body) { Ok(()) } else { Err(WindowFull) }
+    /// [`SubmitError`]: nothing was taken.
+    pub fn submit(&mut self, number: u64, count: u32, body: &[u8]) -> Result<(), SubmitError> {
+        let bytes = REQUEST_HEADER_BYTES + body.len();
+        if bytes > FRAME_BYTES_MAX || count as usize > limits::COMMANDS_PER_FRAME {
+            return Err(SubmitError::TooLarge { commands: count, bytes });
+        }
+        if self.engine.submit(Instant::now(), number, count, body) { Ok(()) } else { Err(SubmitError::WindowFull) }
     }
 
     /// Writes what was submitted, waits until something has happened and appends it to `events`. Cancelling it loses nothing. Bodies
@@ -188,7 +213,7 @@ impl SessionClient {
             if done(&self.engine) {
                 return Poll::Ready(());
             }
-            if !progressed && !self.poll_timer(context) {
+            if !progressed && !self.poll_timer(now, context) {
                 return Poll::Pending;
             }
         }
@@ -262,8 +287,8 @@ impl SessionClient {
     }
 
     /// Whether the engine's time has come; otherwise the task is woken then.
-    fn poll_timer(&mut self, context: &mut Context<'_>) -> bool {
-        let Some(wake) = self.engine.next_wake() else { return false };
+    fn poll_timer(&mut self, now: Instant, context: &mut Context<'_>) -> bool {
+        let Some(wake) = self.engine.next_wake(now) else { return false };
         let wake = tokio::time::Instant::from_std(wake);
         // Re-arming costs; a timer that is early only makes one turn for nothing.
         if self.timer.is_elapsed() || self.timer.deadline() > wake {
@@ -288,8 +313,8 @@ impl Output for Wire<'_> {
                 connection.unflushed = true;
                 true
             }
-            // Its end will be read in a moment.
-            Err(ClientSendError::Closed(_) | ClientSendError::Full(_)) => false,
+            // It is full, or closed: its end will be read in a moment.
+            Err(ClientSendError::Queue(_)) => false,
             Err(ClientSendError::Wire(error)) => {
                 debug_assert!(false, "a request is checked when it is submitted: {error}");
                 false

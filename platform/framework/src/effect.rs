@@ -257,6 +257,12 @@ impl<C: Consensus> Effects<C> {
         frame
     }
 
+    /// Takes a proposal into the protocol's own pool, without a position yet: it may be executed from now on, and counts against
+    /// admission until an [`Effect::Accepted`] names its origin.
+    pub fn pool(&mut self, proposal: Proposal) -> (Origin, ClientFrame) {
+        proposal.into_parts()
+    }
+
     /// Refuses a proposal: it was not and will not be proposed.
     pub fn refuse(&mut self, proposal: Proposal, refusal: Refusal) {
         let (origin, _) = proposal.into_parts();

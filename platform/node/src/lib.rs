@@ -1,5 +1,24 @@
 //! A Quorate replica put together: the driver's turn, its async shell, threads, status.
 //!
-//! [`driver`] is the synchronous heart of a replica, which the node and the simulator both run.
+//! ```text
+//! serve ─▶ registry ─▶ Replica<C> ─▶ Shell<C>: wait ─▶ drain lanes ─▶ Driver::turn ─▶ send ─▶ execute ─▶ reply
+//!   │                                   │ publishes a snapshot when somebody asks
+//!   └─▶ http (a thread of its own) ─▶ StatusBoard
+//! ```
+//! [`driver`] is synchronous and pure; [`shell`] moves bytes and calls the async traits; [`registry`] is the one place where the
+//! protocol's type is forgotten; [`serve`] is the whole of a replica's process.
 
+pub mod clock;
+pub mod data_directory;
 pub mod driver;
+pub mod http;
+pub mod listeners;
+pub mod process;
+pub mod registry;
+pub mod replica;
+pub mod serve;
+pub mod settings;
+pub mod shell;
+pub mod status;
+
+pub use serve::{ServeError, ServeOptions, serve};

@@ -1,1 +1,30 @@
-//! The performance manager: load generators, histograms, experiments, results
+//! The performance manager: load generators, histograms, experiments, results.
+//!
+//! ```text
+//! plan ─▶ run ─┬─ generator threads: WindowedLoad (what, how many) ─▶ generator::drive ─▶ quorate_client::SessionClient
+//!              ├─ monitor thread: samples in flight, shows progress, reports gaps
+//!              └─ /status of every replica at start and end
+//!         ─▶ result (one JSON object) ─▶ judge (may it be quoted?) ─▶ text        merge: several clients' results as one
+//! ```
+//! Latency is that of a batch, from its first submit through all retries; with a rate, from the time it was meant to be sent. A run
+//! without samples is an error, never a zero. A result says itself whether it may be quoted, and if not, why.
+
+pub mod clock;
+pub mod fsync_probe;
+pub mod gaps;
+pub mod generator;
+pub mod host;
+pub mod judge;
+pub mod limit;
+pub mod merge;
+pub mod monitor;
+pub mod plan;
+pub mod recording;
+pub mod replicas;
+pub mod result;
+pub mod run;
+pub mod schedule;
+pub mod text;
+pub mod windowed_load;
+pub mod workload;
+mod zipf;

@@ -335,9 +335,11 @@ fn a_stale_refusal_after_recovery_does_not_start_another_search() {
 
 #[test]
 fn a_slow_follower_on_a_live_link_gets_one_empty_question_and_nothing_twice() {
-    let mut cluster = Cluster::new(3);
+    let settings = RaftSettings { in_flight_messages: 1, ..RaftSettings::default() };
+    let mut cluster = Cluster::with(3, settings, |_| quorate_raft::RaftState::default());
     cluster.elect(1);
     cluster.propose(1, "x");
+    cluster.propose(1, "waits for the window");
     let held = cluster.network.remove(&(id(1), id(2))).unwrap();
     for _ in 0..12 {
         cluster.run_to_deadline(1);
@@ -351,7 +353,7 @@ fn a_slow_follower_on_a_live_link_gets_one_empty_question_and_nothing_twice() {
     cluster.network.insert((id(1), id(2)), held.into_iter().chain(sent).collect());
     cluster.deliver_all();
     let peer = cluster.core(1).status().peers.remove(0);
-    assert_eq!((peer.state, peer.matched, peer.next), ("replicate", index(3), index(4)));
+    assert_eq!((peer.state, peer.matched, peer.next), ("replicate", index(4), index(5)));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::outcome::{ClientEvent, Done, NotDone, Outcome};
 use crate::request::{LinkId, Place, Purpose, RequestKey};
 use crate::session::{Session, SessionState};
 use bytes::Bytes;
-use quorate_framework::{ReplicaId, ReplyHeader, ReplyKind, Sequence, SessionId, Status};
+use quorate_framework::{ReplicaId, ReplyHeader, ReplyKind, SessionId, Status};
 use rand::Rng;
 use std::cmp::Reverse;
 use std::time::Instant;
@@ -50,7 +50,9 @@ impl Engine {
         let is_of = |session: &Session| matches!(session.state, SessionState::Opening { nonce } if nonce as u64 == reply.sequence.0);
         let session = self.sessions.iter().position(is_of)?;
         let opens = |key: &RequestKey| {
-            self.requests.get(*key).is_some_and(|request| request.purpose == Purpose::Open && request.session == session)
+            self.requests
+                .get(*key)
+                .is_some_and(|request| request.purpose == Purpose::Open && request.session == session)
         };
         self.requests.keys().into_iter().find(opens)
     }
@@ -71,13 +73,14 @@ impl Engine {
 
     fn settle(&mut self, now: Instant, key: RequestKey, reply: &ReplyHeader, body: Bytes) {
         let Some(request) = self.requests.get(key) else { return };
+        let count = request.count;
         if request.purpose == Purpose::Open {
             let session = request.session;
-            self.requests.remove(key);
+            self.end(now, key, Outcome::Unknown);
             self.opened(session, reply.session);
             return;
         }
-        self.end(now, key, Outcome::Done(Done { status: reply.status, position: reply.position, body }));
+        self.end(now, key, Outcome::Done(Done { status: reply.status, position: reply.position, count, body }));
     }
 
     fn opened(&mut self, session: usize, id: SessionId) {
@@ -118,9 +121,7 @@ impl Engine {
         }
         self.counters.busy += 1;
         self.refused(key, Status::Busy, None);
-        if self.probe == Some(key) {
-            self.probe = None;
-        }
+        self.forget_probe(key);
         if let Some(request) = self.requests.get_mut(key) {
             let time = pause(self.options.pauses.busy_min, self.options.pauses.busy_max, request.busy, random);
             request.busy += 1;
@@ -198,20 +199,10 @@ impl Engine {
 
     /// The request is sent again as soon as a leader takes it, before those that were never sent.
     pub(super) fn back_to_ready(&mut self, key: RequestKey) {
-        if self.probe == Some(key) {
-            self.probe = None;
-        }
+        self.forget_probe(key);
         if let Some(request) = self.requests.get_mut(key) {
             request.place = Place::Ready;
             self.ready.push_front(key);
-        }
-    }
-
-    #[cfg(test)]
-    pub(crate) fn low_half_of_nonce(&self, session: usize) -> Option<Sequence> {
-        match self.sessions[session].state {
-            SessionState::Opening { nonce } => Some(Sequence(nonce as u64)),
-            SessionState::Open(_) => None,
         }
     }
 }

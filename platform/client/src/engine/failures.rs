@@ -18,6 +18,7 @@ impl Engine {
         let dials = &mut self.dials[replica];
         dials.under_way = dials.under_way.saturating_sub(1);
         (dials.failed_in_a_row, dials.not_before, dials.last_error) = (0, None, None);
+        dials.reached = true;
         self.links.push(Link { id, replica, heard: now });
     }
 
@@ -90,7 +91,7 @@ impl Engine {
         let Place::Sent { link, .. } = request.place else { return };
         let time_out = self.options.attempt_timeout;
         let heard = self.links.iter().find(|known| known.id == link).map(|known| (known.heard, known.replica));
-        let is_probe = self.probe == Some(due.key);
+        let is_probe = self.probe.is_some_and(|(probe, _)| probe == due.key);
         // A replica that answers others is slow, not lost: asking another one would only add to its load.
         if let Some((heard, _)) = heard
             && now.saturating_duration_since(heard) < time_out

@@ -26,8 +26,8 @@ impl Load {
     }
 }
 
-/// Counts the requests that were handed to the protocol and that it has neither accepted nor refused yet; with the waiting ones they
-/// are what the bound is about.
+/// Counts the requests that were handed to the protocol and that it has neither accepted nor refused yet (it may keep them in a pool);
+/// with the waiting ones they are what the bound is about.
 #[derive(Debug)]
 pub struct Admission {
     limit: Load,

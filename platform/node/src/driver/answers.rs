@@ -36,6 +36,7 @@ impl<C: Consensus> Driver<C> {
 
     /// Tells those whose request may or may not have happened.
     pub(super) fn tell_unknown(&mut self, output: &mut TurnOutput<C>) {
+        self.waiters.drain_unknown(&mut self.unknown);
         self.counters.unknown += self.unknown.len() as u64;
         output.replies.extend(self.unknown.drain(..).map(|origin| without_result(origin, Status::Unknown, None)));
     }

@@ -41,7 +41,7 @@ impl<C: Consensus> Driver<C> {
                 self.admission.decided(&origin);
                 self.refuse(origin, refusal, output);
             }
-            Effect::Forsaken { from } => self.waiters.forsake(from, &mut self.unknown),
+            Effect::Forsaken { from } => self.waiters.forsake(from),
             Effect::Execute(range) => self.execute(range, output),
             Effect::Speculate { base, range, reply_after } => {
                 self.waiters.speculate(&range, reply_after);
@@ -80,7 +80,7 @@ impl<C: Consensus> Driver<C> {
     fn accepted(&mut self, accepted: Accepted, output: &mut TurnOutput<C>) {
         let bytes = self.admission.decided(&accepted.origin);
         self.counters.accepted += u64::from(bytes.is_some());
-        if let Err(error) = self.waiters.accept(accepted, bytes, &mut self.unknown) {
+        if let Err(error) = self.waiters.accept(accepted, bytes) {
             self.unknown.push(accepted.origin);
             self.halt(HaltReason::Safety(error.to_string()), output);
         }
@@ -91,7 +91,7 @@ impl<C: Consensus> Driver<C> {
         if range.batches.is_empty() {
             return;
         }
-        let answers = self.waiters.execute(&range, &mut self.unknown);
+        let answers = self.waiters.execute(&range);
         if let Some(ExecutorCommand::Execute { range: before, answers: wanted }) = output.commands.last_mut()
             && before.last().next() == range.first
         {

@@ -3,233 +3,19 @@
 //! Rules are kept by kind of event. An event uses up the oldest [`Scripted::once`] rule of its kind; without one it gets its
 //! [`Scripted::always`] rule, and without that, nothing happens. Everything it is told is kept in [`Scripted::seen`].
 
+mod script;
+mod wire;
+
+pub use script::{After, EventKind, Seen, Step, block};
+pub use wire::{ScriptedMessage, ScriptedPromise, ScriptedRecord, ScriptedVerifier};
+
 use bytes::Bytes;
 use quorate_framework::entry::EntryKind;
 use quorate_framework::{
-    Accepted, Batch, BlockId, Capabilities, ClientPolicy, Consensus, Decoder, Destination, Effect, Effects, Encoder,
-    Event, ExecuteRange, HaltReason, Incarnation, Incoming, Lane, MemberVector, Observation, OperationError,
-    OperationId, Origin, Position, Proposal, ProtocolStatus, RecordPlace, RecoverySpec, Refusal, Rejected, ReplayError,
-    ReplicaId, Sequence, SubmitTo, Ticket, Time, Verifier, Wire, WireError,
+    Batch, BlockId, Capabilities, ClientFrame, ClientPolicy, ConnectionId, Consensus, Effect, Effects, Event,
+    ExecuteRange, HaltReason, Incoming, Origin, Position, Proposal, ProtocolStatus, SubmitTo, Ticket, Time,
 };
 use std::collections::{BTreeMap, VecDeque};
-
-/// Something scripted peers say: a number, a lane and a payload that is shared, not copied.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct ScriptedMessage {
-    /// Its lane.
-    pub lane: Lane,
-    /// Its number.
-    pub number: u64,
-    /// Its payload.
-    pub payload: Bytes,
-}
-
-impl ScriptedMessage {
-    /// A message without a payload.
-    #[must_use]
-    pub fn new(lane: Lane, number: u64) -> ScriptedMessage {
-        ScriptedMessage { lane, number, payload: Bytes::new() }
-    }
-}
-
-impl Wire for ScriptedMessage {
-    fn lane(&self) -> Lane {
-        self.lane
-    }
-
-    fn encode(&self, encoder: &mut Encoder) {
-        encoder.put_u8(self.lane as u8);
-        encoder.put_u64(self.number);
-        encoder.put_shared(self.payload.clone());
-    }
-
-    fn decode(mut decoder: Decoder<'_>) -> Result<ScriptedMessage, WireError> {
-        let byte = decoder.u8("lane")?;
-        let lane = Lane::from_wire(byte).ok_or(WireError::Meaningless { what: "lane", value: u64::from(byte) })?;
-        let message = ScriptedMessage { lane, number: decoder.u64("number")?, payload: decoder.take_body() };
-        decoder.finish("scripted message")?;
-        Ok(message)
-    }
-}
-
-/// Something scripted peers may rely on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ScriptedPromise(pub u64);
-
-impl Wire for ScriptedPromise {
-    fn lane(&self) -> Lane {
-        Lane::Acknowledgement
-    }
-
-    fn encode(&self, encoder: &mut Encoder) {
-        encoder.put_u64(self.0);
-    }
-
-    fn decode(mut decoder: Decoder<'_>) -> Result<ScriptedPromise, WireError> {
-        let promise = ScriptedPromise(decoder.u64("number")?);
-        decoder.finish("scripted promise")?;
-        Ok(promise)
-    }
-}
-
-/// A record: a number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ScriptedRecord(pub u64);
-
-impl RecoverySpec for ScriptedRecord {
-    type State = Vec<u64>;
-
-    fn place(&self) -> RecordPlace {
-        RecordPlace::Log
-    }
-
-    fn position(&self) -> Option<Position> {
-        None
-    }
-
-    fn encode(&self, encoder: &mut Encoder) {
-        encoder.put_u64(self.0);
-    }
-
-    fn decode(mut decoder: Decoder<'_>) -> Result<ScriptedRecord, WireError> {
-        let record = ScriptedRecord(decoder.u64("number")?);
-        decoder.finish("scripted record")?;
-        Ok(record)
-    }
-
-    fn replay(self, state: &mut Vec<u64>) -> Result<(), ReplayError> {
-        state.push(self.0);
-        Ok(())
-    }
-
-    fn carry_forward(state: &Vec<u64>) -> Vec<ScriptedRecord> {
-        state.iter().copied().map(ScriptedRecord).collect()
-    }
-}
-
-/// Lets messages through but for two numbers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct ScriptedVerifier {
-    /// Messages of this number are forged.
-    pub forged: Option<u64>,
-    /// Messages of this number are useless.
-    pub useless: Option<u64>,
-}
-
-impl Verifier<Incoming<ScriptedMessage, ScriptedPromise>> for ScriptedVerifier {
-    fn checks(
-        &self,
-        _from: ReplicaId,
-        incoming: &Incoming<ScriptedMessage, ScriptedPromise>,
-    ) -> Result<(), Rejected> {
-        let number = match incoming {
-            Incoming::Message(message) => message.number,
-            Incoming::Promise(promise) => promise.0,
-        };
-        match Some(number) {
-            number if number == self.forged => Err(Rejected::Forged("scripted")),
-            number if number == self.useless => Err(Rejected::Useless),
-            _ => Ok(()),
-        }
-    }
-}
-
-/// The kinds of events rules are kept for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs)] // They are the framework's events, by the same names.
-pub enum EventKind {
-    Start,
-    Message,
-    PeerUp,
-    PeerDown,
-    Propose,
-    Operate,
-    Persisted,
-    Executed,
-    Tick,
-    Other,
-}
-
-/// What the protocol was told.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // They are the framework's events, by the same names.
-pub enum Seen {
-    Start { members: MemberVector, state: Vec<u64> },
-    Message { from: ReplicaId, number: u64 },
-    Promise { from: ReplicaId, number: u64 },
-    PeerUp(ReplicaId, Incarnation),
-    PeerDown(ReplicaId),
-    Propose(Vec<Sequence>),
-    Operate(OperationId),
-    Persisted(Ticket),
-    Executed(Position),
-    Tick(Time),
-    Other,
-}
-
-/// What a promise or a speculative answer depends on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum After {
-    /// What was recovered: nothing.
-    Recovered,
-    /// The record persisted last.
-    Last,
-    /// The record persisted as the n-th by this protocol, counted from 0.
-    Record(usize),
-}
-
-/// One effect.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // They are the framework's effects, by the same names.
-pub enum Step {
-    Persist(u64),
-    Send(Destination, ScriptedMessage),
-    Promise(Destination, After, ScriptedPromise),
-    /// Accepts the oldest proposal of this event.
-    Accept(Position, BlockId),
-    /// Accepts all proposals that are left of this event, at consecutive positions as blocks of [`block`] with this variant.
-    AcceptAll {
-        first: Position,
-        variant: u64,
-    },
-    /// Accepts again what was accepted before.
-    Reaccept(Accepted),
-    /// Refuses all proposals that are left of this event.
-    RefuseAll(Refusal),
-    Execute {
-        first: Position,
-        blocks: Vec<BlockId>,
-    },
-    Speculate {
-        base: BlockId,
-        first: Position,
-        blocks: Vec<BlockId>,
-        after: After,
-    },
-    Rollback(Position),
-    Forsaken(Position),
-    LeaderIs(Option<ReplicaId>),
-    Members(MemberVector),
-    Verifier(ScriptedVerifier),
-    Operated(OperationId, Result<(), OperationError>),
-    Evidence(ReplicaId, String),
-    Observe(Observation),
-    TakeSnapshot(Position),
-    Halt(String),
-    /// Sets the deadline.
-    Deadline(Option<Time>),
-    /// From now on the invariants are broken, with this text.
-    Break(String),
-}
-
-/// The block at a position; variants tell rivals apart.
-#[must_use]
-pub fn block(position: u64, variant: u64) -> BlockId {
-    let mut bytes = [0; 32];
-    bytes[..8].copy_from_slice(&position.to_le_bytes());
-    bytes[8..16].copy_from_slice(&variant.to_le_bytes());
-    BlockId(bytes)
-}
 
 /// The scripted protocol.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -348,9 +134,7 @@ impl Consensus for Scripted {
     fn on_event(&mut self, now: Time, event: Event<Scripted>, effects: &mut Effects<Scripted>) {
         let mut proposals = VecDeque::new();
         let (kind, seen) = match event {
-            Event::Start(start) => {
-                (EventKind::Start, Seen::Start { members: start.members, state: start.state })
-            }
+            Event::Start(start) => (EventKind::Start, Seen::Start { members: start.members, state: start.state }),
             Event::Message { from, message } => match message.into_inner() {
                 Incoming::Message(message) => (EventKind::Message, Seen::Message { from, number: message.number }),
                 Incoming::Promise(promise) => (EventKind::Message, Seen::Promise { from, number: promise.0 }),
@@ -412,6 +196,6 @@ impl Consensus for Scripted {
 
 /// The origin of a request, for [`Step::Reaccept`].
 #[must_use]
-pub fn origin_of(connection: quorate_framework::ConnectionId, frame: &quorate_framework::ClientFrame) -> Origin {
+pub fn origin_of(connection: ConnectionId, frame: &ClientFrame) -> Origin {
     Origin { connection, session: frame.header.session, sequence: frame.header.sequence }
 }

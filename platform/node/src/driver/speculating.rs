@@ -10,13 +10,16 @@
 //! A block's id is its position and its fork, which together fix all blocks before it: there is one leader, and within a fork it only
 //! appends.
 
+mod wire;
+
+pub use wire::{Acknowledgement, Block, SpeculatingMessage};
+
 use super::scripted::block;
 use bytes::Bytes;
-use quorate_framework::entry::EntryKind;
 use quorate_framework::{
-    Accepted, Batch, BlockId, Capabilities, ClientPolicy, Consensus, Decoder, Destination, Effect, Effects, Encoder,
-    Event, ExecuteRange, Incoming, Lane, Origin, Position, Proposal, ProtocolStatus, RecordPlace, RecoverySpec,
-    Refusal, ReplayError, ReplicaId, Start, SubmitTo, Ticket, Time, TrustedLinks, Wire, WireError,
+    Accepted, BlockId, Capabilities, ClientPolicy, Consensus, Destination, Effect, Effects, Event, ExecuteRange,
+    Incoming, OperationError, Origin, Position, Proposal, ProtocolStatus, Refusal, ReplicaId, Start, SubmitTo, Ticket,
+    Time, TrustedLinks,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -25,162 +28,6 @@ use std::time::Duration;
 pub const RESEND_INTERVAL: Duration = Duration::from_millis(50);
 /// Blocks sent again at a time, at most.
 const BLOCKS_RESENT: usize = 64;
-
-/// A block: what stands at its position, in which fork. As a record, it replaces what stood there and everything after.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Block {
-    /// Its position.
-    pub position: Position,
-    /// Its fork: how often the leader had rolled back before.
-    pub fork: u64,
-    /// The request, or none for a block without an operation.
-    pub payload: Option<Bytes>,
-}
-
-impl Block {
-    /// Its id.
-    #[must_use]
-    pub fn id(&self) -> BlockId {
-        block(self.position.0, self.fork)
-    }
-
-    fn batch(&self) -> Batch {
-        let kind = if self.payload.is_some() { EntryKind::Request } else { EntryKind::NoOperation };
-        Batch { block: self.id(), kind, payload: self.payload.clone().unwrap_or_default() }
-    }
-
-    fn put(&self, encoder: &mut Encoder) {
-        encoder.put_u64(self.position.0);
-        encoder.put_u64(self.fork);
-        encoder.put_u8(u8::from(self.payload.is_some()));
-        encoder.put_shared(self.payload.clone().unwrap_or_default());
-    }
-
-    fn get(decoder: &mut Decoder<'_>) -> Result<Block, WireError> {
-        let (position, fork) = (Position(decoder.u64("position")?), decoder.u64("fork")?);
-        let (request, body) = (decoder.u8("kind")?, decoder.take_body());
-        match request {
-            _ if position == Position::ZERO => Err(WireError::Meaningless { what: "position", value: 0 }),
-            0 if body.is_empty() => Ok(Block { position, fork, payload: None }),
-            1 => Ok(Block { position, fork, payload: Some(body) }),
-            value => Err(WireError::Meaningless { what: "block kind", value: u64::from(value) }),
-        }
-    }
-}
-
-impl RecoverySpec for Block {
-    type State = Vec<Block>;
-
-    fn place(&self) -> RecordPlace {
-        RecordPlace::Log
-    }
-
-    fn position(&self) -> Option<Position> {
-        Some(self.position)
-    }
-
-    fn encode(&self, encoder: &mut Encoder) {
-        self.put(encoder);
-    }
-
-    fn decode(mut decoder: Decoder<'_>) -> Result<Block, WireError> {
-        let block = Block::get(&mut decoder)?;
-        decoder.finish("block")?;
-        Ok(block)
-    }
-
-    fn replay(self, state: &mut Vec<Block>) -> Result<(), ReplayError> {
-        let before = (self.position.0 - 1) as usize;
-        if before > state.len() {
-            return Err(ReplayError(format!("block {} after {} blocks", self.position, state.len())));
-        }
-        state.truncate(before);
-        state.push(self);
-        Ok(())
-    }
-
-    fn carry_forward(_state: &Vec<Block>) -> Vec<Block> {
-        Vec::new()
-    }
-}
-
-/// What the leader says.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum SpeculatingMessage {
-    /// A block, and the fork of the block before it.
-    Append {
-        /// The block.
-        block: Block,
-        /// The fork of the block before it.
-        before: u64,
-    },
-    /// All blocks up to this one are committed.
-    Commit {
-        /// The last committed position.
-        position: Position,
-        /// The fork of the block there.
-        fork: u64,
-    },
-}
-
-impl Wire for SpeculatingMessage {
-    fn lane(&self) -> Lane {
-        Lane::Replication
-    }
-
-    fn encode(&self, encoder: &mut Encoder) {
-        match self {
-            SpeculatingMessage::Append { block, before } => {
-                encoder.put_u8(1);
-                encoder.put_u64(*before);
-                block.put(encoder);
-            }
-            SpeculatingMessage::Commit { position, fork } => {
-                encoder.put_u8(2);
-                encoder.put_u64(*fork);
-                encoder.put_u64(position.0);
-            }
-        }
-    }
-
-    fn decode(mut decoder: Decoder<'_>) -> Result<SpeculatingMessage, WireError> {
-        let (tag, fork) = (decoder.u8("tag")?, decoder.u64("fork")?);
-        let message = match tag {
-            1 => SpeculatingMessage::Append { block: Block::get(&mut decoder)?, before: fork },
-            2 => SpeculatingMessage::Commit { position: Position(decoder.u64("position")?), fork },
-            value => return Err(WireError::Meaningless { what: "tag", value: u64::from(value) }),
-        };
-        decoder.finish("speculating message")?;
-        Ok(message)
-    }
-}
-
-/// The sender holds all blocks up to this one durably.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Acknowledgement {
-    /// The last position.
-    pub position: Position,
-    /// The fork of the block there.
-    pub fork: u64,
-}
-
-impl Wire for Acknowledgement {
-    fn lane(&self) -> Lane {
-        Lane::Acknowledgement
-    }
-
-    fn encode(&self, encoder: &mut Encoder) {
-        encoder.put_u64(self.position.0);
-        encoder.put_u64(self.fork);
-    }
-
-    fn decode(mut decoder: Decoder<'_>) -> Result<Acknowledgement, WireError> {
-        let acknowledgement =
-            Acknowledgement { position: Position(decoder.u64("position")?), fork: decoder.u64("fork")? };
-        decoder.finish("acknowledgement")?;
-        Ok(acknowledgement)
-    }
-}
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Held {
@@ -279,7 +126,13 @@ impl Speculating {
     }
 
     /// Appends a block after the last one: durable, and executed ahead of its commit.
-    fn append(&mut self, payload: Option<Bytes>, fork: u64, origin: Option<Origin>, effects: &mut Effects<Speculating>) {
+    fn append(
+        &mut self,
+        payload: Option<Bytes>,
+        fork: u64,
+        origin: Option<Origin>,
+        effects: &mut Effects<Speculating>,
+    ) {
         let block = Block { position: Position(self.held.len() as u64 + 1), fork, payload };
         let (base, place) = (self.last_id(), self.held.len());
         let ticket = effects.persist(block.clone());
@@ -294,10 +147,11 @@ impl Speculating {
                 effects.refuse(proposal, Refusal::NotLeader { hint: self.leader() });
                 continue;
             }
-            let position = self.held.len() as u64 + 1;
-            let frame = effects.accept(proposal, Position(position), block(position, self.fork));
-            let origin = origin_accepted_last(effects);
-            self.append(Some(frame.bytes), self.fork, origin, effects);
+            let (origin, frame) = effects.pool(proposal);
+            let position = Position(self.held.len() as u64 + 1);
+            let accepted = Accepted { origin, position, block: block(position.0, self.fork) };
+            effects.push(Effect::Accepted(vec![accepted]));
+            self.append(Some(frame.bytes), self.fork, Some(origin), effects);
             self.send(Destination::All, self.held.len(), effects);
         }
     }
@@ -325,7 +179,8 @@ impl Speculating {
     fn commit(&mut self, effects: &mut Effects<Speculating>) {
         let is_durable = |held: &&Held| held.ticket <= self.durable;
         let own = self.committed + self.held[self.committed..].iter().take_while(is_durable).count();
-        let mut holds: Vec<usize> = self.members.iter().map(|id| self.acknowledged.get(id).copied().unwrap_or(0)).collect();
+        let mut holds: Vec<usize> =
+            self.members.iter().map(|id| self.acknowledged.get(id).copied().unwrap_or(0)).collect();
         if let Some(place) = self.members.iter().position(|id| *id == self.replica) {
             holds[place] = own;
         }
@@ -412,17 +267,6 @@ impl Speculating {
     }
 }
 
-/// The origin of the request that was accepted last. (A proposal does not tell its origin, but its `Accepted` does.)
-fn origin_accepted_last(effects: &mut Effects<Speculating>) -> Option<Origin> {
-    let list = effects.take();
-    let origin = match list.last() {
-        Some(Effect::Accepted(accepted)) => accepted.last().map(|accepted| accepted.origin),
-        _ => None,
-    };
-    list.into_iter().for_each(|effect| effects.push(effect));
-    origin
-}
-
 impl Consensus for Speculating {
     type Message = SpeculatingMessage;
     type Promise = Acknowledgement;
@@ -468,8 +312,9 @@ impl Consensus for Speculating {
                 self.resend_at = self.resend_at.map(|_| now + RESEND_INTERVAL);
                 self.up.iter().for_each(|peer| self.resend(*peer, effects));
             }
-            Event::Operate { id, .. } => effects
-                .push(Effect::Operated { id, result: Err(quorate_framework::OperationError::Unsupported) }),
+            Event::Operate { id, .. } => {
+                effects.push(Effect::Operated { id, result: Err(OperationError::Unsupported) })
+            }
             Event::Read(reads) => {
                 reads.into_iter().for_each(|read| effects.refuse(read.proposal, Refusal::Unsupported));
             }

@@ -1,7 +1,9 @@
 //! Who waits for what is executed where.
 //!
 //! A wait begins when a protocol accepts a request at a position as a block. It ends once: with the answer of that block, or as
-//! unknown when another block is executed there, when the protocol forsakes it, or when the position was executed without an answer.
+//! unknown when another block is executed or accepted there, when the protocol forsakes it, or when the position was executed without
+//! an answer. Who is to be told is given by [`Waiters::drain_unknown`], once all effects of an event are carried out: a request whose
+//! wait ends and that is accepted again elsewhere in the same event goes on waiting.
 //! A speculative answer does not end it; the commit of the same block then ends it without a second answer.
 //!
 //! The slot of a request whose wait has ended early (its client is gone, or its session waits elsewhere) stays counted until its
@@ -9,9 +11,7 @@
 
 use super::admission::Load;
 use hashbrown::HashMap;
-use quorate_framework::{
-    Accepted, Answer, BlockId, ConnectionId, ExecuteRange, Origin, Position, ReplyKind, Ticket,
-};
+use quorate_framework::{Accepted, Answer, BlockId, ConnectionId, ExecuteRange, Origin, Position, ReplyKind, Ticket};
 use std::collections::VecDeque;
 
 /// Positions from the first to the last waiting one at most. Far above what admission lets in: more is a fault of the protocol.
@@ -50,7 +50,9 @@ pub enum Verdict {
 
 /// A position so far from the waiting ones that the protocol must be wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a request was accepted at position {position}, more than {POSITIONS_SPANNED} from the waiting position {waiting}")]
+#[error(
+    "a request was accepted at position {position}, more than {POSITIONS_SPANNED} from the waiting position {waiting}"
+)]
 pub struct TooFar {
     /// The position given.
     pub position: Position,
@@ -67,6 +69,8 @@ pub struct Waiters {
     /// Where each origin waits: an origin waits at one position at most.
     index: HashMap<Origin, Position>,
     load: Load,
+    /// Whose waits ended as unknown, with the sizes of their requests, and who was not told yet.
+    unknown: Vec<(Origin, u32)>,
     /// Everything up to here was handed to the executor as committed.
     ordered: Position,
 }
@@ -84,37 +88,37 @@ impl Waiters {
         self.index.len()
     }
 
+    /// Moves to `unknown` whose waits ended as unknown since the last call, in that order. Each must be told.
+    pub fn drain_unknown(&mut self, unknown: &mut Vec<Origin>) {
+        unknown.extend(self.unknown.drain(..).map(|(origin, _)| origin));
+    }
+
     /// A request of `bytes` waits from now on. `bytes` is none for a request that entered before and is accepted again elsewhere: it
-    /// then takes its size with it. Whoever can no longer be answered is added to `unknown`.
+    /// then takes its size with it.
     ///
     /// # Errors
-    /// [`TooFar`].
-    pub fn accept(
-        &mut self,
-        accepted: Accepted,
-        bytes: Option<u32>,
-        unknown: &mut Vec<Origin>,
-    ) -> Result<(), TooFar> {
+    /// [`TooFar`]; the request then does not wait.
+    pub fn accept(&mut self, accepted: Accepted, bytes: Option<u32>) -> Result<(), TooFar> {
         let Accepted { origin, position, block } = accepted;
         let moved = self.leave_earlier_wait(&origin, bytes.is_some());
+        let bytes = bytes.or(moved).unwrap_or(0);
         if position <= self.ordered {
             // It was handed to the executor before anybody was known to wait: no answer may come.
-            unknown.push(origin);
+            self.unknown.push((origin, bytes));
             return Ok(());
         }
         self.make_room(position)?;
         let offset = (position.0 - self.base.0) as usize;
-        self.remove(offset, |origin| unknown.push(origin));
-        let bytes = bytes.or(moved).unwrap_or(0);
+        self.end(offset);
         self.load.add(bytes);
         self.index.insert(origin, position);
         self.slots[offset] = Some(Slot { block, origin: Some(origin), bytes, phase: Phase::Waiting });
         Ok(())
     }
 
-    /// These batches are handed to the executor as committed; gives whether any answer is wanted. Whoever waits there for another
-    /// block is added to `unknown`.
-    pub fn execute(&mut self, range: &ExecuteRange, unknown: &mut Vec<Origin>) -> bool {
+    /// These batches are handed to the executor as committed; gives whether any answer is wanted. Who waits there for another
+    /// block waits in vain.
+    pub fn execute(&mut self, range: &ExecuteRange) -> bool {
         let mut wanted = false;
         if !self.index.is_empty() {
             for (offset, batch) in self.offsets(range.first).zip(&range.batches) {
@@ -127,7 +131,7 @@ impl Waiters {
                 slot.origin = None;
                 self.index.remove(&origin);
                 if slot.block != batch.block {
-                    unknown.push(origin);
+                    self.unknown.push((origin, slot.bytes));
                 }
             }
         }
@@ -166,14 +170,16 @@ impl Waiters {
         let Some(origin) = slot.origin else { return Verdict::Nobody };
         let same_block = slot.block == answer.block;
         match (answer.kind, slot.phase) {
-            (ReplyKind::Speculative, Phase::Speculating(after)) if same_block && after > durable => Verdict::Hold(after),
+            (ReplyKind::Speculative, Phase::Speculating(after)) if same_block && after > durable => {
+                Verdict::Hold(after)
+            }
             (ReplyKind::Speculative, Phase::Speculating(_)) if same_block => {
                 slot.phase = Phase::AnsweredSpeculatively;
                 Verdict::Reply(origin)
             }
             (ReplyKind::Speculative, _) => Verdict::Nobody,
             (ReplyKind::Committed, phase) => {
-                self.remove(offset, |_| ());
+                self.remove(offset);
                 match (same_block, phase) {
                     (false, _) => Verdict::Unknown(origin),
                     (true, Phase::AnsweredSpeculatively) => Verdict::Nobody,
@@ -192,10 +198,16 @@ impl Waiters {
         }
     }
 
-    /// Everything up to `position` is executed and its answers were given: whoever still waits there is added to `unknown`.
-    pub fn executed(&mut self, position: Position, unknown: &mut Vec<Origin>) {
+    /// Everything up to `position` is executed and its answers were given: whoever still waits there waits in vain.
+    pub fn executed(&mut self, position: Position) {
         while self.base <= position && !self.slots.is_empty() {
-            self.remove(0, |origin| unknown.push(origin));
+            match self.slots.front() {
+                // What was ordered is known to be the block whose speculative answer has left.
+                Some(Some(slot)) if slot.phase == Phase::AnsweredSpeculatively && self.base <= self.ordered => {
+                    self.remove(0);
+                }
+                _ => self.end(0),
+            }
             self.slots.pop_front();
             self.base = self.base.next();
         }
@@ -203,11 +215,11 @@ impl Waiters {
         self.trim();
     }
 
-    /// Whoever waits at `from` or above is added to `unknown`.
-    pub fn forsake(&mut self, from: Position, unknown: &mut Vec<Origin>) {
+    /// Whoever waits at `from` or above waits in vain.
+    pub fn forsake(&mut self, from: Position) {
         let kept = (from.0.saturating_sub(self.base.0) as usize).min(self.slots.len());
         for offset in kept..self.slots.len() {
-            self.remove(offset, |origin| unknown.push(origin));
+            self.end(offset);
         }
         self.slots.truncate(kept);
     }
@@ -234,15 +246,18 @@ impl Waiters {
         self.slots.get_mut(offset)?.as_mut().map(|slot| (offset, slot))
     }
 
-    /// Ends the wait that `origin` has at another position. The request there stays counted if another frame (`another`) has come;
-    /// otherwise it is the same request, and its size is given.
+    /// Ends the wait that `origin` has elsewhere, or had until this event. The request there stays counted if another frame
+    /// (`another`) has come; otherwise it is the same request, and its size is given.
     fn leave_earlier_wait(&mut self, origin: &Origin, another: bool) -> Option<u32> {
+        if let Some(place) = self.unknown.iter().rposition(|(ended, _)| ended == origin) {
+            return Some(self.unknown.remove(place).1);
+        }
         let position = self.index.remove(origin)?;
         let (offset, slot) = self.slot(position)?;
         slot.origin = None;
         let bytes = slot.bytes;
         if !another {
-            self.remove(offset, |_| ());
+            self.remove(offset);
             self.trim();
         }
         Some(bytes)
@@ -254,7 +269,9 @@ impl Waiters {
             self.base = position;
         }
         let end = self.base.0 + self.slots.len() as u64;
-        if position.0 >= self.base.0.saturating_add(POSITIONS_SPANNED) || position.0.saturating_add(POSITIONS_SPANNED) <= end {
+        if position.0 >= self.base.0.saturating_add(POSITIONS_SPANNED)
+            || position.0.saturating_add(POSITIONS_SPANNED) <= end
+        {
             let waiting = if position < self.base { Position(end - 1) } else { self.base };
             return Err(TooFar { position, waiting });
         }
@@ -268,14 +285,21 @@ impl Waiters {
         Ok(())
     }
 
-    /// Empties a slot, and tells who waited there.
-    fn remove(&mut self, offset: usize, ended: impl FnOnce(Origin)) {
-        let Some(slot) = self.slots.get_mut(offset).and_then(Option::take) else { return };
+    /// Empties a slot, and keeps in mind who waited there in vain.
+    fn end(&mut self, offset: usize) {
+        if let Some(Slot { origin: Some(origin), bytes, .. }) = self.remove(offset) {
+            self.unknown.push((origin, bytes));
+        }
+    }
+
+    /// Empties a slot.
+    fn remove(&mut self, offset: usize) -> Option<Slot> {
+        let slot = self.slots.get_mut(offset).and_then(Option::take)?;
         self.load.remove(slot.bytes);
         if let Some(origin) = slot.origin {
             self.index.remove(&origin);
-            ended(origin);
         }
+        Some(slot)
     }
 
     /// Drops empty slots at the front.

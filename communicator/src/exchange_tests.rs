@@ -1,4 +1,7 @@
 use super::*;
+use crate::agreement::Agreement;
+use crate::handshake::{Identity, MemberClaim};
+use quorate_framework::ReplicaId;
 
 fn identity(replica: u32, settings: &[(&str, &str)]) -> Identity {
     let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();

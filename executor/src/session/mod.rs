@@ -1,0 +1,243 @@
+//! The session table: which frames of which session were applied, and what they were answered. Part of the replicated state.
+//!
+//! A session is opened through the log; its id is (position of that frame, 0). It holds
+//! - the nonce it was opened with, and whether it is ordered;
+//! - its low mark: up to there the client has acknowledged the answers; it never falls;
+//! - the highest sequence applied;
+//! - for every sequence applied above the low mark the answer: status and body, nothing else. Position and block of a repeated
+//!   answer are those of the repetition.
+//!
+//! What a frame with a sequence meets, in this order (first its acknowledgement raises the low mark):
+//! 1. unknown session: `Expired`, never a new session;
+//! 2. at or below the low mark: `Expired`; beyond low mark plus window: `Invalid`;
+//! 3. applied before: the stored answer, byte for byte;
+//! 4. ordered session and not the sequence after the highest applied one: `Gap`;
+//! 5. it is applied and its answer stored. A frame whose body is malformed is stored too, as `Invalid`.
+//!
+//! Bounds: sessions by number, stored answers by memory ([`StoredAnswer::memory_bytes`]). Beyond a bound the least recently applied
+//! session goes, whole. Only a frame that is applied, or that opens a session, makes a session recent; repetitions and refusals do
+//! not. A session that alone is beyond the bound of memory stays, but its low mark rises over its oldest answers until the rest
+//! fits.
+
+mod answer;
+mod codec;
+mod journal;
+mod recency;
+#[cfg(test)]
+mod tests;
+
+pub use answer::{ANSWER_OVERHEAD_BYTES, StoredAnswer};
+
+use crate::replicated_limits::ReplicatedLimits;
+use hashbrown::HashMap;
+use journal::{Change, Journal};
+use quorate_framework::{Sequence, SessionId, Status};
+use recency::{Recency, Slot};
+use std::collections::VecDeque;
+
+/// Answers that a session's ring always has room for; from twice that on it gives memory back.
+const RING_ANSWERS: usize = 4;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Session {
+    id: SessionId,
+    nonce: u128,
+    ordered: bool,
+    low: u64,
+    highest: u64,
+    /// By rising sequence, all above `low`.
+    answers: VecDeque<(u64, StoredAnswer)>,
+}
+
+impl Session {
+    fn place(&self, sequence: u64) -> Result<usize, usize> {
+        match self.answers.back() {
+            Some((last, _)) if *last >= sequence => self.answers.binary_search_by_key(&sequence, |(number, _)| *number),
+            _ => Err(self.answers.len()),
+        }
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.answers.iter().map(|(_, answer)| answer.memory_bytes()).sum()
+    }
+
+    /// Keeps the ring at least a quarter full.
+    fn trim(&mut self) {
+        let capacity = self.answers.capacity();
+        if capacity > 2 * RING_ANSWERS && self.answers.len() < capacity / 4 {
+            self.answers.shrink_to((self.answers.len() * 2).max(RING_ANSWERS));
+        }
+    }
+}
+
+/// Leave to apply a frame; its answer is to be recorded.
+#[derive(Debug)]
+#[must_use]
+pub struct Admitted {
+    slot: Slot,
+    sequence: u64,
+}
+
+/// What the table says to a frame.
+#[derive(Debug)]
+pub enum Admission {
+    /// It is new: apply it and record its answer.
+    Apply(Admitted),
+    /// It was applied before: this was its answer.
+    Replay(StoredAnswer),
+    /// It is not applied.
+    Refuse(Status),
+}
+
+/// The sessions of the replicated state.
+#[derive(Debug, Default)]
+pub struct SessionTable {
+    places: HashMap<SessionId, Slot>,
+    nonces: HashMap<u128, SessionId>,
+    recency: Recency,
+    answer_bytes: u64,
+    journal: Journal,
+}
+
+impl SessionTable {
+    /// An empty table.
+    #[must_use]
+    pub fn new() -> SessionTable {
+        SessionTable::default()
+    }
+
+    /// Sessions in the table.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Whether there is no session.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// Memory that the stored answers are counted with, in bytes.
+    #[must_use]
+    pub fn answer_bytes(&self) -> u64 {
+        self.answer_bytes
+    }
+
+    /// Whether a session is in the table.
+    #[must_use]
+    pub fn contains(&self, id: SessionId) -> bool {
+        self.places.contains_key(&id)
+    }
+
+    /// Opens a session, or gives the one that was opened with this nonce.
+    pub fn open(&mut self, id: SessionId, nonce: u128, ordered: bool, limits: &ReplicatedLimits) -> SessionId {
+        if let Some(known) = self.nonces.get(&nonce) {
+            return *known;
+        }
+        self.insert(Session { id, nonce, ordered, low: 0, highest: 0, answers: VecDeque::new() }, None);
+        self.journal.note(|| Change::Opened { id });
+        while self.len() > (limits.sessions as usize).max(1) {
+            self.evict_front();
+        }
+        id
+    }
+
+    /// Judges a frame before it is applied.
+    pub fn admit(
+        &mut self,
+        id: SessionId,
+        sequence: Sequence,
+        acknowledged: Sequence,
+        limits: &ReplicatedLimits,
+    ) -> Admission {
+        let Some(&slot) = self.places.get(&id) else { return Admission::Refuse(Status::Expired) };
+        self.raise_low(slot, acknowledged.0);
+        let session = self.recency.get(slot);
+        let sequence = sequence.0;
+        if sequence <= session.low {
+            return Admission::Refuse(Status::Expired);
+        }
+        if sequence - session.low > u64::from(limits.session_window_frames) {
+            return Admission::Refuse(Status::Invalid);
+        }
+        if let Ok(place) = session.place(sequence) {
+            return Admission::Replay(session.answers[place].1.clone());
+        }
+        if session.ordered && sequence != session.highest.max(session.low) + 1 {
+            return Admission::Refuse(Status::Gap);
+        }
+        Admission::Apply(Admitted { slot, sequence })
+    }
+
+    /// Stores the answer of a frame that was just admitted; nothing may have been called on the table in between.
+    pub fn record(&mut self, admitted: Admitted, answer: StoredAnswer, limits: &ReplicatedLimits) {
+        let Admitted { slot, sequence } = admitted;
+        if let Some(next) = self.recency.next(slot) {
+            let (id, next) = (self.recency.get(slot).id, self.recency.get(next).id);
+            self.journal.note(|| Change::Touched { id, next });
+            self.recency.move_before(slot, None);
+        }
+        self.answer_bytes += answer.memory_bytes();
+        let session = self.recency.get_mut(slot);
+        let (id, highest) = (session.id, session.highest);
+        let place = session.place(sequence).unwrap_or_else(|place| place);
+        if place == session.answers.len() {
+            session.answers.push_back((sequence, answer));
+        } else {
+            session.answers.insert(place, (sequence, answer));
+        }
+        session.highest = highest.max(sequence);
+        self.journal.note(|| Change::Recorded { id, sequence, highest });
+        while self.answer_bytes > limits.session_answer_bytes {
+            if self.recency.front() != Some(slot) {
+                self.evict_front();
+                continue;
+            }
+            let Some(oldest) = self.recency.get(slot).answers.front().map(|(number, _)| *number) else { break };
+            self.raise_low(slot, oldest);
+        }
+    }
+
+    /// Raises a low mark, dropping the answers up to it.
+    fn raise_low(&mut self, slot: Slot, to: u64) {
+        let session = self.recency.get_mut(slot);
+        let (id, low) = (session.id, session.low);
+        if to <= low {
+            return;
+        }
+        session.low = to;
+        let mut dropped = Vec::new();
+        while session.answers.front().is_some_and(|(number, _)| *number <= to) {
+            let Some(entry) = session.answers.pop_front() else { break };
+            self.answer_bytes -= entry.1.memory_bytes();
+            if self.journal.is_open() {
+                dropped.push(entry);
+            }
+        }
+        session.trim();
+        self.journal.note(|| Change::Acknowledged { id, low, dropped });
+    }
+
+    fn evict_front(&mut self) {
+        let Some(slot) = self.recency.front() else { return };
+        let session = self.take(slot);
+        self.journal.note(|| Change::Evicted(Box::new(session)));
+    }
+
+    fn insert(&mut self, session: Session, next: Option<Slot>) {
+        let (id, nonce) = (session.id, session.nonce);
+        self.answer_bytes += session.memory_bytes();
+        let slot = self.recency.insert(session, next);
+        self.places.insert(id, slot);
+        self.nonces.insert(nonce, id);
+    }
+
+    fn take(&mut self, slot: Slot) -> Session {
+        let session = self.recency.remove(slot);
+        self.places.remove(&session.id);
+        self.nonces.remove(&session.nonce);
+        self.answer_bytes -= session.memory_bytes();
+        session
+    }
+}

@@ -1,0 +1,82 @@
+//! The command line itself: help, usage errors in one line, exit codes (cases V27, B64, B72).
+
+mod common;
+
+use common::run;
+
+const COMMANDS: &[&[&str]] = &[
+    &[],
+    &["config"],
+    &["config", "new"],
+    &["config", "check"],
+    &["config", "schema"],
+    &["init"],
+    &["serve"],
+    &["cluster"],
+    &["cluster", "wait"],
+    &["cluster", "status"],
+];
+
+#[test]
+fn help_and_version_go_to_stdout_with_exit_code_0() {
+    for command in COMMANDS {
+        let shown = run(&[*command, &["--help"]].concat());
+        assert_eq!((shown.code, shown.err.as_str()), (0, ""), "{command:?}");
+        assert!(shown.out.contains("Usage: quorate"), "{command:?}: {}", shown.out);
+    }
+    let shown = run(&["--version"]);
+    assert_eq!((shown.code, shown.err.as_str()), (0, ""));
+    assert!(shown.out.starts_with(&format!("quorate {} (commit ", env!("CARGO_PKG_VERSION"))), "{}", shown.out);
+}
+
+#[test]
+fn the_help_of_each_command_that_does_something_has_an_example() {
+    for command in COMMANDS.iter().filter(|command| !matches!(command, [] | ["config"] | ["cluster"])) {
+        let shown = run(&[*command, &["--help"]].concat());
+        let example = format!("\n  quorate {}", command.join(" "));
+        assert!(shown.out.contains("Example") && shown.out.contains(&example), "{command:?}: {}", shown.out);
+    }
+}
+
+#[test]
+fn a_wrong_command_line_is_answered_in_one_line_that_names_option_and_value() {
+    let cases: &[(&[&str], &[&str])] = &[
+        (&[], &["a command is missing", "quorate --help"]),
+        (&["config"], &["a command is missing", "quorate config --help"]),
+        (&["serv"], &["'serv'", "'serve'"]),
+        (&["serve"], &["--config", "--id"]),
+        (&["serve", "--conf", "x", "--id", "1"], &["'--conf'", "'--config'", "quorate serve --help"]),
+        (&["serve", "--config"], &["--config"]),
+        (&["serve", "--config", "a", "--config", "b", "--id", "1"], &["--config", "multiple times"]),
+        (&["serve", "--config", "a", "--id", "one"], &["--id", "'one'", "whole number"]),
+        (&["serve", "--config", "a", "--id", "-1"], &["--id", "'-1'"]),
+        (&["serve", "--config", "a", "--id", ""], &["--id", "empty"]),
+        (&["serve", "--config", "a", "--id", "1", "b c"], &["'b c'"]),
+        (&["init", "--config", "a", "--id", "1"], &["--bootstrap"]),
+        (&["config", "new", "--out", "x", "--replicas", "1e9"], &["--replicas", "'1e9'"]),
+        (&["config", "new", "--out", "x", "--replicas", "3", "--hosts", "a"], &["--replicas", "--hosts"]),
+        (&["config", "new", "--out", "x", "--replicas", "3", "--base-port", "65536"], &["--base-port", "65536"]),
+        (&["config", "new", "--out", "x", "--replicas", "3", "--ports", "some"], &["--ports", "'some'", "free, base"]),
+        (&["config", "check"], &["<FILE>"]),
+        (&["cluster", "wait", "--config", "x", "--timeout-s", "0"], &["--timeout-s", "1..=86400"]),
+        (&["cluster", "wait", "--config", "x", "--timeout-s", "3s"], &["--timeout-s", "'3s'"]),
+        (&["cluster", "status", "--config", "x", "--output", "xml"], &["--output", "'xml'", "text, json"]),
+    ];
+    for (arguments, named) in cases {
+        let refused = run(arguments);
+        assert_eq!((refused.code, refused.out.as_str()), (2, ""), "{arguments:?}");
+        assert_eq!(refused.err.lines().count(), 1, "{arguments:?}: {}", refused.err);
+        assert!(refused.err.starts_with("error: "), "{}", refused.err);
+        for name in *named {
+            assert!(refused.err.contains(name), "{name} is not in {}", refused.err);
+        }
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_crash() {
+    use std::process::Stdio;
+    let mut shown = common::quorate().args(["config", "schema"]).stdout(Stdio::piped()).spawn().unwrap();
+    drop(shown.stdout.take());
+    assert_eq!(shown.wait().unwrap().code(), Some(0));
+}

@@ -1,0 +1,123 @@
+//! What `quorate serve` and `quorate init` refuse, with which exit code, and that nothing is left behind (cases V09, V18, V20, B67).
+
+mod common;
+
+use common::{Ran, cluster_file, folder, run, text};
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+
+fn serve(config: &Path, more: &[&str]) -> Ran {
+    run(&[&["serve", "--config", text(config)], more].concat())
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn an_id_that_is_not_in_the_file_is_answered_with_those_that_are() {
+    let folder = folder();
+    let config = cluster_file(folder.path(), 3);
+    for id in ["7", "0"] {
+        for command in [&["serve"][..], &["init", "--bootstrap"]] {
+            let refused = run(&[command, &["--config", text(&config), "--id", id]].concat());
+            assert_eq!(refused.code, 2);
+            let expected = format!("error: replica id {id} is not in the cluster file; its ids are 1, 2, 3\n");
+            assert_eq!(refused.err, expected);
+        }
+    }
+}
+
+#[test]
+fn durability_that_this_version_does_not_have_is_refused_and_the_way_out_is_named() {
+    let folder = folder();
+    let config = folder.path().join("cluster.json");
+    for (template, said) in [("{}", "not given, which means true"), (r#"{"recovery_enabled": true}"#, "is true")] {
+        let file = folder.path().join("template.config");
+        fs::write(&file, template).unwrap();
+        let made =
+            run(&["config", "new", "--template", text(&file), "--hosts", "db1", "--force", "--out", text(&config)]);
+        assert_eq!(made.code, 0, "{}", made.err);
+        for command in [&["serve"][..], &["init", "--bootstrap"]] {
+            let refused = run(&[command, &["--config", text(&config), "--id", "1"]].concat());
+            assert_eq!(refused.code, 2, "{}", refused.err);
+            assert!(refused.err.contains(said), "{}", refused.err);
+            assert!(refused.err.contains("this version has no recovery yet"), "{}", refused.err);
+            assert!(refused.err.contains("\"recovery_enabled\": false"), "{}", refused.err);
+        }
+    }
+    assert_eq!(names(folder.path()), ["cluster.json", "template.config"]);
+}
+
+#[test]
+fn a_data_directory_that_cannot_be_one_is_refused_before_anything_is_bound() {
+    let folder = folder();
+    let config = cluster_file(folder.path(), 1);
+    let file = folder.path().join("a file");
+    fs::write(&file, "mine").unwrap();
+    let before = names(folder.path());
+    let below = file.join("data");
+    for (directory, said) in
+        [(text(&file), "is not a directory"), (text(&below), "is not a directory"), ("~/data", "'~'")]
+    {
+        let refused = serve(&config, &["--id", "1", "--data-dir", directory]);
+        assert_eq!(refused.code, 2, "{}", refused.err);
+        assert!(refused.err.lines().last().unwrap().contains(said), "{}", refused.err);
+    }
+    assert_eq!(names(folder.path()), before, "nothing was made");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
+}
+
+#[test]
+fn the_directory_of_a_durable_replica_is_not_ignored_in_silence() {
+    let folder = folder();
+    let config = cluster_file(folder.path(), 1);
+    let data = folder.path().join("data");
+    fs::create_dir(&data).unwrap();
+    fs::write(data.join("metadata.dat"), "of another replica").unwrap();
+    let refused = serve(&config, &["--id", "1", "--data-dir", text(&data)]);
+    assert_eq!(refused.code, 2);
+    assert!(refused.err.contains("metadata.dat"), "{}", refused.err);
+}
+
+#[test]
+fn a_port_in_use_is_named_with_what_it_was_for() {
+    let folder = folder();
+    let config = cluster_file(folder.path(), 1);
+    let file: serde_json::Value = serde_json::from_str(&fs::read_to_string(&config).unwrap()).unwrap();
+    for (key, role) in [("http_port", "HTTP"), ("port", "peers and clients")] {
+        let port = file["replicas"][0][key].as_u64().unwrap() as u16;
+        // If another test has taken it meanwhile, it is in use all the same.
+        let _busy = TcpListener::bind(("127.0.0.1", port));
+        let refused = serve(&config, &["--id", "1"]);
+        assert_eq!(refused.code, 1, "{}", refused.err);
+        let last = refused.err.lines().last().unwrap();
+        assert!(last.contains(&format!("port {port} ({role} of replica 1)")), "{last}");
+    }
+}
+
+#[test]
+fn a_configuration_of_the_wrong_type_is_named_as_what_it_is() {
+    let folder = folder();
+    let missing = folder.path().join("missing.json");
+    for (path, said) in [(folder.path(), "this is a folder"), (missing.as_path(), "no such file")] {
+        let refused = serve(path, &["--id", "1"]);
+        assert_eq!(refused.code, 2);
+        assert!(refused.err.contains(said) && refused.err.contains(text(path)), "{}", refused.err);
+    }
+}
+
+#[test]
+fn init_with_recovery_off_says_that_there_is_nothing_to_make() {
+    let folder = folder();
+    let config = cluster_file(folder.path(), 2);
+    let before = names(folder.path());
+    let made = run(&["init", "--bootstrap", "--config", text(&config), "--id", "2"]);
+    assert_eq!(made.code, 0, "{}", made.err);
+    assert!(made.out.contains("recovery is off") && made.out.contains("replica-2"), "{}", made.out);
+    assert_eq!(names(folder.path()), before);
+}

@@ -1,0 +1,41 @@
+//! How a driver behaves.
+
+use quorate_framework::{ReplicaId, limits};
+
+/// Who makes records durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Nobody: recovery is off, records are taken as durable at once and dropped.
+    InMemory,
+    /// The shell: records are handed out, and [`TurnInput::persisted`] says what is durable.
+    External,
+}
+
+/// How a driver behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DriverSettings {
+    /// This replica; the same as the forming machine's.
+    pub replica: ReplicaId,
+    /// Who makes records durable.
+    pub durability: Durability,
+    /// Client frames that may be let in and unanswered.
+    pub admission_frames: usize,
+    /// Bytes of client frames that may be let in and unanswered.
+    pub admission_bytes: usize,
+    /// Whether the protocol's invariants are checked after each event.
+    pub validate: bool,
+}
+
+impl DriverSettings {
+    /// The default limits; invariants are checked in debug builds.
+    #[must_use]
+    pub fn new(replica: ReplicaId, durability: Durability) -> DriverSettings {
+        DriverSettings {
+            replica,
+            durability,
+            admission_frames: limits::CLIENT_ADMISSION_FRAMES,
+            admission_bytes: limits::CLIENT_ADMISSION_BYTES,
+            validate: cfg!(debug_assertions),
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! The whole of a replica's process, from its cluster file to its end.
+
+use crate::data_directory::{DataDirectoryError, check_in_memory};
+use crate::http;
+use crate::listeners::{Listeners, PortError};
+use crate::registry;
+use crate::replica::ReplicaSetup;
+use crate::shell::{Ending, StopSwitch};
+use crate::status::Identity;
+use quorate_communicator::InboundLanes;
+use quorate_config::{ClusterConfig, ConfigErrors, NoteKind, ReplicaAddress, UnknownReplica, load_cluster};
+use quorate_framework::{HaltReason, Incarnation};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+use thiserror::Error;
+use tokio::runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Which replica of which cluster, and where its data is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServeOptions {
+    /// The cluster file.
+    pub config: PathBuf,
+    /// The replica's id, as the user gave it.
+    pub id: u64,
+    /// Its data directory; by default the one the cluster file says.
+    pub data_directory: Option<PathBuf>,
+}
+
+/// Why a replica did not start, or why it ended.
+#[derive(Debug, Error)]
+pub enum ServeError {
+    /// The cluster file is wrong.
+    #[error("{0}")]
+    Config(#[from] ConfigErrors),
+    /// There is no such replica.
+    #[error(transparent)]
+    UnknownReplica(#[from] UnknownReplica),
+    /// Durability is asked for and not there yet.
+    #[error(
+        "recovery_enabled is {}: this version has no recovery yet and would lose what it acknowledges. \
+         To run in memory only, write \"recovery_enabled\": false into {}",
+        if *.is_given { "true" } else { "not given, which means true" }, .config.display()
+    )]
+    RecoveryNotBuilt {
+        /// The cluster file.
+        config: PathBuf,
+        /// Whether it says so itself.
+        is_given: bool,
+    },
+    /// The data directory cannot be one.
+    #[error(transparent)]
+    DataDirectory(#[from] DataDirectoryError),
+    /// A port cannot be bound.
+    #[error("{0}; stop what uses it, or write another port into the cluster file")]
+    Port(#[from] PortError),
+    /// The protocol of the cluster file is not in the registry.
+    #[error("the consensus protocol {0} is not part of this version")]
+    NoSuchProtocol(&'static str),
+    /// The operating system refused something a process always needs.
+    #[error("the process cannot be set up: {0}")]
+    Setup(#[from] io::Error),
+    /// The replica stopped itself.
+    #[error("halted: {0}")]
+    Halted(HaltReason),
+}
+
+impl ServeError {
+    /// The process's exit code: 2 for what the user must change, 1 for what went wrong.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            ServeError::Config(_)
+            | ServeError::UnknownReplica(_)
+            | ServeError::RecoveryNotBuilt { .. }
+            | ServeError::DataDirectory(_)
+            | ServeError::NoSuchProtocol(_) => 2,
+            ServeError::Port(_) | ServeError::Setup(_) | ServeError::Halted(_) => 1,
+        }
+    }
+}
+
+/// A replica whose cluster file, id and data directory are in order; nothing is bound or written yet.
+#[derive(Debug)]
+struct Checked {
+    cluster: ClusterConfig,
+    address: ReplicaAddress,
+    config: PathBuf,
+    data_directory: PathBuf,
+}
+
+fn check(options: &ServeOptions) -> Result<Checked, ServeError> {
+    let accepted = load_cluster(&options.config)?;
+    for note in &accepted.notes {
+        match note.kind {
+            NoteKind::Warning => tracing::warn!("{note}"),
+            NoteKind::NoEffect => tracing::info!("{note}"),
+        }
+    }
+    let cluster = accepted.config;
+    let address = cluster.replica(options.id)?.clone();
+    let config = std::path::absolute(&options.config)?;
+    if cluster.settings().recovery_enabled {
+        let is_given = says_recovery(&cluster);
+        return Err(ServeError::RecoveryNotBuilt { config: options.config.clone(), is_given });
+    }
+    let data_directory = match &options.data_directory {
+        Some(directory) => check_in_memory(directory)?,
+        // A directory that nobody named and that nothing will be written to need not be possible.
+        None => match cluster.data_directory(&options.config, address.id)? {
+            directory if directory.exists() => check_in_memory(&directory)?,
+            directory => directory,
+        },
+    };
+    Ok(Checked { cluster, address, config, data_directory })
+}
+
+/// Whether the file gives `recovery_enabled` itself.
+fn says_recovery(cluster: &ClusterConfig) -> bool {
+    serde_json::from_str(&cluster.to_json_pretty())
+        .is_ok_and(|file: serde_json::Value| file.get("recovery_enabled").is_some())
+}
+
+/// Makes the data directory of a replica once: with recovery off there is nothing to make, and the directory that the replica would
+/// use is given. Blocks for the checks.
+///
+/// # Errors
+/// [`ServeError`]; nothing was written.
+pub fn initialize(options: &ServeOptions) -> Result<PathBuf, ServeError> {
+    check(options).map(|checked| checked.data_directory)
+}
+
+/// Runs one replica until it is told to stop by SIGTERM or SIGINT. Blocks until then.
+///
+/// # Errors
+/// [`ServeError`] if it could not start, or had to stop itself.
+pub fn serve(options: &ServeOptions) -> Result<(), ServeError> {
+    let started = Instant::now();
+    let checked = check(options)?;
+    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+    // Before anything is bound, so that a signal in between ends the process as any other does.
+    let signals = {
+        let _inside = runtime.enter();
+        [(signal(SignalKind::terminate())?, "SIGTERM"), (signal(SignalKind::interrupt())?, "SIGINT")]
+    };
+    let listeners = Listeners::bind(&checked.address)?;
+    let incarnation = Incarnation(rand::random());
+    announce(&checked, incarnation);
+    let Checked { cluster, address, .. } = checked;
+    let protocol = cluster.settings().consensus.name();
+    let identity = Identity {
+        id: address.id,
+        cluster_id: cluster.cluster_id(),
+        incarnation,
+        durable: false,
+        protocol,
+        settings: cluster.effective_settings(),
+        started,
+    };
+    let setup = ReplicaSetup::new(cluster, address.id, incarnation, listeners.peer);
+    http::start(listeners.http, identity, Arc::clone(&setup.board))?;
+    let (stop, lanes) = (setup.stop.clone(), Arc::clone(&setup.lanes));
+    let (_, replica) = registry::replica(setup).ok_or(ServeError::NoSuchProtocol(protocol))?;
+    let ending = runtime.block_on(async move {
+        for (signal, name) in signals {
+            tokio::spawn(stop_at(signal, name, stop.clone(), Arc::clone(&lanes)));
+        }
+        replica.await
+    })?;
+    match ending {
+        Ending::Stopped => {
+            tracing::info!("stopped");
+            Ok(())
+        }
+        Ending::Halted(reason) => Err(ServeError::Halted(reason)),
+    }
+}
+
+/// Says at the start what will be in force.
+fn announce(checked: &Checked, incarnation: Incarnation) {
+    let Checked { cluster, address, config, data_directory } = checked;
+    let shown = |path: &Path| path.display().to_string();
+    tracing::info!(
+        replica = %address.id,
+        cluster = %cluster.cluster_id(),
+        %incarnation,
+        config = shown(config),
+        data_directory = shown(data_directory),
+        version = crate::status::VERSION,
+        commit = crate::status::COMMIT,
+        "replica {} of {} starts: peers and clients at {}, status at port {} on loopback",
+        address.id,
+        cluster.replicas().len(),
+        address.peer_address(),
+        address.http_port,
+    );
+    tracing::info!("effective settings: {}", cluster.effective_settings());
+    tracing::warn!("not durable: recovery_enabled is false, everything is in memory and lost with the process");
+}
+
+async fn stop_at(mut signal: Signal, name: &'static str, stop: StopSwitch, lanes: Arc<InboundLanes>) {
+    if signal.recv().await.is_some() {
+        tracing::info!("{name}: stopping");
+        stop.switch_on();
+        lanes.notify();
+    }
+}

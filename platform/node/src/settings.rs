@@ -1,0 +1,205 @@
+//! From the cluster file to what each part of a replica is told.
+
+use crate::driver::{DriverSettings, Durability};
+use quorate_communicator::bounds::PEER_LANES;
+use quorate_communicator::frame::MESSAGE_BODY_BYTES;
+use quorate_communicator::{Agreement, CommunicatorOptions, InboundLanes, LaneBound, LaneBounds};
+use quorate_config::{ClusterConfig, Settings};
+use quorate_executor::ReplicatedLimits;
+use quorate_framework::{Lane, ReplicaId, limits};
+use quorate_raft::RaftSettings;
+use serde_json::Value;
+use std::time::Duration;
+
+/// Settings that may differ between replicas; a difference is reported on both sides.
+const NOTED: [&str; 8] = [
+    "heartbeat_interval_ms",
+    "in_flight_timeout_ms",
+    "max_entries_per_append",
+    "max_append_bytes",
+    "max_in_flight_messages_per_follower",
+    "max_in_flight_bytes_per_follower",
+    "log_memory_limit_bytes",
+    "raft_follower_batch_timeout_ms",
+];
+
+/// A count or size of a validated file, which is always far below what memory can address.
+fn size(value: u64) -> usize {
+    usize::try_from(value).unwrap_or(usize::MAX)
+}
+
+/// What the Raft core is told.
+#[must_use]
+pub fn raft_settings(settings: &Settings) -> RaftSettings {
+    RaftSettings {
+        heartbeat_interval: Duration::from_millis(settings.heartbeat_interval_ms),
+        election_timeout: Duration::from_millis(settings.election_timeout_ms),
+        in_flight_timeout: Duration::from_millis(settings.in_flight_timeout_ms),
+        in_flight_messages: size(settings.max_in_flight_messages_per_follower),
+        in_flight_bytes: size(settings.max_in_flight_bytes_per_follower),
+        entries_per_append: size(settings.max_entries_per_append),
+        bytes_per_append: size(settings.max_append_bytes),
+        log_memory_bytes: size(settings.log_memory_limit_bytes),
+        linger: Duration::from_millis(settings.raft_follower_batch_timeout_ms),
+    }
+}
+
+/// What the driver is told.
+#[must_use]
+pub fn driver_settings(settings: &Settings, replica: ReplicaId, durability: Durability) -> DriverSettings {
+    DriverSettings {
+        admission_frames: size(settings.client_admission_frames),
+        admission_bytes: size(settings.client_admission_bytes),
+        ..DriverSettings::new(replica, durability)
+    }
+}
+
+/// The limits that decide how a command is applied.
+#[must_use]
+pub fn replicated_limits(settings: &Settings) -> ReplicatedLimits {
+    let word = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+    ReplicatedLimits {
+        key_bytes: word(settings.key_size_limit_bytes),
+        value_bytes: word(settings.value_size_limit_bytes),
+        session_window_frames: word(settings.session_window),
+        sessions: word(settings.session_table_limit),
+        session_answer_bytes: settings.session_answer_limit_bytes,
+        ..ReplicatedLimits::default()
+    }
+}
+
+/// What the communicator is told.
+#[must_use]
+pub fn communicator_options(cluster: &ClusterConfig) -> CommunicatorOptions {
+    let settings = cluster.settings();
+    let connections = size(settings.max_connections);
+    // A small limit is shared: a quarter of what peers leave is kept for handshakes, the rest is for clients.
+    let left = connections.saturating_sub(cluster.replicas().len());
+    CommunicatorOptions {
+        peer_outbox: peer_lanes(settings),
+        handshake_timeout: Duration::from_millis(settings.handshake_timeout_ms),
+        unfinished_handshakes: (left / 4).clamp(1, limits::UNFINISHED_HANDSHAKES),
+        connections,
+        backoff_min: Duration::from_millis(settings.reconnect_backoff_ms_min),
+        backoff_max: Duration::from_millis(settings.reconnect_backoff_ms_max),
+        ..CommunicatorOptions::default()
+    }
+}
+
+/// The lanes into the core.
+#[must_use]
+pub fn inbound_lanes(settings: &Settings) -> InboundLanes {
+    let clients =
+        LaneBound { messages: size(settings.client_admission_frames), bytes: size(settings.client_admission_bytes) };
+    InboundLanes::new(peer_lanes(settings), clients)
+}
+
+/// The bounds per peer: wide enough for the configured windows, and never below the defaults.
+fn peer_lanes(settings: &Settings) -> LaneBounds {
+    let mut lanes = PEER_LANES;
+    let replication = &mut lanes[Lane::Replication as usize];
+    let messages = size(settings.max_in_flight_messages_per_follower).saturating_mul(8);
+    let bytes = size(settings.max_in_flight_bytes_per_follower).saturating_mul(2);
+    replication.messages = replication.messages.max(messages);
+    replication.bytes = replication.bytes.max(bytes.saturating_add(MESSAGE_BODY_BYTES));
+    lanes
+}
+
+/// What peers must agree on, name by name, so that a difference is named in the refusal.
+#[must_use]
+pub fn agreement(cluster: &ClusterConfig) -> Agreement {
+    let lines = cluster.agreement_digest_input();
+    let settings = String::from_utf8_lossy(&lines)
+        .lines()
+        .filter_map(|line| line.split_once('='))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect();
+    let effective = cluster.effective_settings();
+    let shown = |name: &str| effective.get(name).map(Value::to_string).unwrap_or_default();
+    Agreement {
+        consensus: cluster.settings().consensus.name().to_owned(),
+        settings,
+        noted_settings: NOTED.iter().map(|name| ((*name).to_owned(), shown(name))).collect(),
+        ..Agreement::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_config::parse_cluster;
+
+    fn cluster(settings: &str) -> ClusterConfig {
+        let text = format!(
+            r#"{{ {settings} "cluster_id": "000102030405060708090a0b0c0d0e0f", "replicas": [
+                {{ "id": 1, "host": "127.0.0.1", "port": 17000, "http_port": 18000, "resp_port": 19000 }},
+                {{ "id": 2, "host": "127.0.0.1", "port": 17001, "http_port": 18001, "resp_port": 19001 }},
+                {{ "id": 3, "host": "127.0.0.1", "port": 17002, "http_port": 18002, "resp_port": 19002 }} ] }}"#
+        );
+        parse_cluster("test", text.as_bytes()).expect("a valid file").config
+    }
+
+    #[test]
+    fn defaults_of_the_file_are_the_defaults_of_the_parts() {
+        let cluster = cluster("");
+        assert_eq!(raft_settings(cluster.settings()), RaftSettings::default());
+        let driver = driver_settings(cluster.settings(), ReplicaId(2), Durability::InMemory);
+        assert_eq!(driver, DriverSettings::new(ReplicaId(2), Durability::InMemory));
+        assert_eq!(replicated_limits(cluster.settings()), ReplicatedLimits::default());
+        let (ours, theirs) = (communicator_options(&cluster), CommunicatorOptions::default());
+        assert_eq!((ours.peer_outbox, ours.connections), (theirs.peer_outbox, theirs.connections));
+        assert_eq!((ours.backoff_min, ours.backoff_max), (theirs.backoff_min, theirs.backoff_max));
+        assert_eq!(ours.unfinished_handshakes, theirs.unfinished_handshakes - 1, "a quarter of what three peers leave");
+    }
+
+    #[test]
+    fn each_setting_reaches_its_part() {
+        let settings = raft_settings(
+            cluster(
+                r#""heartbeat_interval_ms": 10, "election_timeout_ms": 90, "in_flight_timeout_ms": 70,
+                "max_in_flight_messages_per_follower": 5, "max_in_flight_bytes_per_follower": 400000,
+                "max_entries_per_append": 6, "max_append_bytes": 300000, "log_memory_limit_bytes": 90000000,
+                "raft_follower_batch_timeout_ms": 3,"#,
+            )
+            .settings(),
+        );
+        let expected = RaftSettings {
+            heartbeat_interval: Duration::from_millis(10),
+            election_timeout: Duration::from_millis(90),
+            in_flight_timeout: Duration::from_millis(70),
+            in_flight_messages: 5,
+            in_flight_bytes: 400_000,
+            entries_per_append: 6,
+            bytes_per_append: 300_000,
+            log_memory_bytes: 90_000_000,
+            linger: Duration::from_millis(3),
+        };
+        assert_eq!(settings, expected);
+    }
+
+    #[test]
+    fn a_small_connection_limit_still_leaves_room_for_clients() {
+        let options = communicator_options(&cluster(r#""max_connections": 8,"#));
+        let clients = options.connections - options.unfinished_handshakes - 3;
+        assert!(clients >= 1, "{options:?}");
+    }
+
+    #[test]
+    fn replicas_that_must_agree_are_told_apart_by_name_and_others_only_noted() {
+        let ours = agreement(&cluster(""));
+        let election = agreement(&cluster(r#""election_timeout_ms": 900,"#));
+        let names: Vec<String> = election.differences(&ours).into_iter().map(|difference| difference.name).collect();
+        assert_eq!(names, ["election_timeout_ms"]);
+        let heartbeat = agreement(&cluster(r#""heartbeat_interval_ms": 60,"#));
+        assert_eq!(heartbeat.differences(&ours), []);
+        assert_eq!(heartbeat.noted_differences(&ours)[0].name, "heartbeat_interval_ms");
+    }
+
+    #[test]
+    fn a_window_wider_than_the_default_fits_its_lane() {
+        let wide =
+            cluster(r#""max_in_flight_bytes_per_follower": 60000000, "max_in_flight_messages_per_follower": 5000,"#);
+        let lane = communicator_options(&wide).peer_outbox[Lane::Replication as usize];
+        assert!(lane.messages >= 5000 && lane.bytes >= 60_000_000 + MESSAGE_BODY_BYTES, "{lane:?}");
+    }
+}

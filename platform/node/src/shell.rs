@@ -1,0 +1,309 @@
+//! The async shell around the driver: one task that waits, drains, takes a turn, and carries out what the turn wants.
+//!
+//! It runs as one task of a current-thread runtime beside the connections' reader and writer tasks. A turn takes everything that has
+//! come in, under quotas. What it wants is carried out in this order: claim, frames to peers, lost links, (records, with recovery),
+//! execution, answers to clients. So appends and acknowledgements are on their way before anything is executed, and one call serves
+//! the whole group.
+//!
+//! At its end, by a wish or by a halt, it tells those that wait that the outcome is unknown, refuses who comes later, closes the
+//! links to peers at once so that they need not wait for a timeout, and goes when nothing more comes in, at the latest after
+//! [`FAREWELL`].
+
+mod alarm;
+mod connections;
+mod narrator;
+pub mod round_trips;
+#[cfg(test)]
+mod tests;
+
+pub use connections::{ConnectionFigures, Connections, TcpConnections};
+
+use crate::clock::Clock;
+use crate::driver::{Driver, TurnInput, TurnOutput};
+use crate::status::{CoreSnapshot, ShellCounters, StatusBoard};
+use alarm::Alarm;
+use narrator::Narrator;
+use quorate_framework::{
+    Consensus, ExecutorCommand, HaltReason, Position, RecoverySpec, ReplicaCommunicator, Time, TransactionExecutor,
+};
+use round_trips::RoundTrips;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// A replica that ends stays for this long at most to answer and to refuse.
+pub const FAREWELL: Duration = Duration::from_secs(2);
+/// A replica that ends goes once nothing has come in for this long.
+const QUIET: Duration = Duration::from_millis(50);
+
+/// A protocol that a task can run; every protocol without references or thread-bound parts is.
+pub trait Runnable:
+    Consensus<Message: Send, Promise: Send, Record: RecoverySpec<State: Send> + Send, Verifier: Send> + Send + 'static
+{
+}
+
+impl<C> Runnable for C where
+    C: Consensus<Message: Send, Promise: Send, Record: RecoverySpec<State: Send> + Send, Verifier: Send>
+        + Send
+        + 'static
+{
+}
+
+/// How a replica ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// By the operator's wish.
+    Stopped,
+    /// By itself: going on would be wrong.
+    Halted(HaltReason),
+}
+
+/// Tells a shell to end, from any thread. Clones are the same switch. Whoever switches it must wake the shell.
+#[derive(Clone, Debug, Default)]
+pub struct StopSwitch {
+    on: Arc<AtomicBool>,
+}
+
+impl StopSwitch {
+    /// Switches it on, for good.
+    pub fn switch_on(&self) {
+        self.on.store(true, Ordering::Release);
+    }
+
+    /// Whether it is on.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        self.on.load(Ordering::Acquire)
+    }
+}
+
+/// What a shell is put together from.
+#[derive(Debug)]
+pub struct Parts<C: Consensus, L, T, E> {
+    /// The driver with its protocol.
+    pub driver: Driver<C>,
+    /// What comes in, and the doors.
+    pub connections: L,
+    /// What goes out.
+    pub communicator: T,
+    /// The state machine.
+    pub executor: E,
+    /// The time.
+    pub clock: Clock,
+    /// Where snapshots are asked for.
+    pub board: Arc<StatusBoard>,
+    /// The switch that ends it.
+    pub stop: StopSwitch,
+}
+
+/// The shell of one replica.
+pub struct Shell<C: Consensus, L, T, E> {
+    parts: Parts<C, L, T, E>,
+    input: TurnInput,
+    output: TurnOutput<C>,
+    alarm: Alarm,
+    /// The lanes hold more than the last turn's quotas allowed.
+    more: bool,
+    ending: Option<Ending>,
+    /// With an ending: when to go at the latest, and when to go if nothing more comes in.
+    farewell: (Time, Time),
+    executed: Position,
+    round_trips: RoundTrips,
+    counters: ShellCounters,
+    narrator: Narrator,
+}
+
+impl<C: Consensus, L, T, E> fmt::Debug for Shell<C, L, T, E> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Shell")
+            .field("driver", &self.parts.driver)
+            .field("ending", &self.ending)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<C, L, T, E> Shell<C, L, T, E>
+where
+    C: Runnable,
+    L: Connections,
+    T: ReplicaCommunicator,
+    E: TransactionExecutor,
+{
+    /// A shell that has done nothing yet.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    #[must_use]
+    pub fn new(parts: Parts<C, L, T, E>) -> Shell<C, L, T, E> {
+        let replica = parts.driver.status().replica;
+        Shell {
+            parts,
+            input: TurnInput::new(),
+            output: TurnOutput::new(),
+            alarm: Alarm::new(),
+            more: false,
+            ending: None,
+            farewell: (Time::ZERO, Time::ZERO),
+            executed: Position::ZERO,
+            round_trips: RoundTrips::default(),
+            counters: ShellCounters::default(),
+            narrator: Narrator::new(replica),
+        }
+    }
+
+    /// Runs the replica until it is stopped or halts.
+    pub async fn run(mut self) -> Ending {
+        loop {
+            self.wait().await;
+            if self.parts.stop.is_on() && self.ending.is_none() {
+                self.parts.driver.stop(&mut self.output);
+                self.carry_out().await;
+                self.end(Ending::Stopped).await;
+            }
+            self.turn().await;
+            if self.parts.board.is_wanted() {
+                self.publish();
+            }
+            if let Some(ending) = &self.ending
+                && self.parts.clock.now() >= self.farewell.0.min(self.farewell.1)
+            {
+                return ending.clone();
+            }
+        }
+    }
+
+    /// Waits until there is something to do; lets the other tasks run in any case.
+    async fn wait(&mut self) {
+        let now = self.parts.clock.now();
+        match self.next_deadline() {
+            _ if self.more => {},
+            Some(deadline) if deadline <= now => tokio::task::yield_now().await,
+            Some(deadline) => {
+                let at = self.parts.clock.instant(deadline);
+                tokio::select! {
+                    biased;
+                    () = self.parts.connections.wait() => {}
+                    () = self.alarm.ring_at(at) => {}
+                }
+            }
+            None => self.parts.connections.wait().await,
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        let own = match self.ending {
+            Some(_) => Some(self.farewell.0.min(self.farewell.1)),
+            None => self.narrator.next_look(),
+        };
+        [self.parts.driver.next_deadline(), own].into_iter().flatten().min()
+    }
+
+    /// Takes what has come in and lets the driver have its turn, if there is anything for it.
+    async fn turn(&mut self) {
+        self.more = self.parts.connections.take(&mut self.input);
+        let now = self.parts.clock.now();
+        if self.ending.is_some() && !self.input.is_empty() {
+            self.farewell.1 = now + QUIET;
+        }
+        let is_due = self.parts.driver.next_deadline().is_some_and(|deadline| deadline <= now);
+        if is_due || !self.input.is_empty() {
+            self.counters.turns += 1;
+            self.parts.driver.turn(now, &mut self.input, &mut self.output);
+            self.carry_out().await;
+        }
+        if self.ending.is_none() {
+            self.narrator.look(now, &self.parts.driver);
+        }
+    }
+
+    /// Carries out what a turn wants, in the order said above.
+    async fn carry_out(&mut self) {
+        if let Some(claim) = self.output.claim.take() {
+            self.parts.connections.announce(claim);
+        }
+        if !self.output.frames.is_empty() {
+            self.parts.communicator.send(std::mem::take(&mut self.output.frames)).await;
+        }
+        self.disconnect().await;
+        debug_assert!(
+            self.output.records.is_empty() && self.output.identity.is_empty(),
+            "without recovery a driver hands out no records"
+        );
+        self.execute().await;
+        if !self.output.replies.is_empty() {
+            self.counters.replies_sent += self.output.replies.len() as u64;
+            self.parts.communicator.reply(std::mem::take(&mut self.output.replies)).await;
+        }
+        self.output.observations.drain(..).for_each(|observation| self.round_trips.observe(observation));
+        for (against, what) in self.output.evidence.drain(..) {
+            self.narrator.evidence(against, &what);
+        }
+        let halt = self.output.halt.take();
+        self.output.clear();
+        if let Some(reason) = halt.filter(|_| self.ending.is_none()) {
+            tracing::error!("halting: {reason}");
+            self.end(Ending::Halted(reason)).await;
+        }
+    }
+
+    /// Closes the links that must be closed, unless the peer has a newer one.
+    async fn disconnect(&mut self) {
+        for wanted in std::mem::take(&mut self.output.disconnect) {
+            if self.parts.connections.link(wanted.peer) == Some(wanted.link) {
+                self.narrator.disconnected(wanted.peer, &wanted.reason);
+                self.parts.communicator.disconnect(wanted.peer).await;
+            }
+        }
+    }
+
+    async fn execute(&mut self) {
+        if self.output.commands.is_empty() {
+            return;
+        }
+        let group = std::mem::take(&mut self.output.commands);
+        self.counters.groups_executed += 1;
+        self.counters.batches_executed += group.iter().map(batches).sum::<u64>();
+        match self.parts.executor.execute(group).await {
+            Ok(outcome) => {
+                self.executed = self.executed.max(outcome.executed);
+                self.parts.driver.executed(outcome, &mut self.output);
+            }
+            Err(error) => self.parts.driver.halt(HaltReason::Executor(error.to_string()), &mut self.output),
+        }
+    }
+
+    /// Begins the end: no peer is linked any more, and the time to go is set.
+    async fn end(&mut self, ending: Ending) {
+        self.ending = Some(ending);
+        for peer in self.parts.connections.shut_out_peers() {
+            self.parts.communicator.disconnect(peer).await;
+        }
+        let now = self.parts.clock.now();
+        self.farewell = (now + FAREWELL, now + QUIET);
+    }
+
+    fn publish(&self) {
+        self.parts.board.publish(|| {
+            let ConnectionFigures { traffic, clients, links } = self.parts.connections.figures();
+            CoreSnapshot {
+                driver: self.parts.driver.status(),
+                executed: self.executed,
+                shell: self.counters,
+                traffic,
+                clients,
+                links,
+                round_trips: self.round_trips.figures(),
+            }
+        });
+    }
+}
+
+/// Committed batches of a command.
+fn batches(command: &ExecutorCommand) -> u64 {
+    match command {
+        ExecutorCommand::Execute { range, .. } => range.batches.len() as u64,
+        _ => 0,
+    }
+}

@@ -1,0 +1,468 @@
+//! One load run from beginning to end: looks at the replicas, starts the generators, watches, measures, drains, judges. Blocks.
+
+use crate::clock::RunClock;
+use crate::fsync_probe;
+use crate::gaps::common_gaps;
+use crate::generator::{Failure, Watcher, drive};
+use crate::host::{HostFacts, load_average, process_cpu};
+use crate::judge::{derive_from_replicas, histogram_to_list, judge, latencies};
+use crate::monitor::{Progress, Samples, Watched, watch};
+use crate::plan::LoadPlan;
+use crate::recording::{Recording, latency_histogram};
+use crate::replicas::{Statuses, compare, grouped_settings, leader_of, read_statuses};
+use crate::result::{FailureCounts, LoadAverage, LoadResult, MedianAndTailMs, RunSettings};
+use crate::schedule::Schedule;
+use crate::windowed_load::{WindowedLoad, WindowedLoadOptions};
+use crate::workload::BatchMaker;
+use quorate_client::{ClientCounters, ConnectError, SessionClient};
+use quorate_framework::ReplicaId;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::{self, JoinHandle, sleep};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use thiserror::Error;
+use tokio::sync::oneshot;
+
+/// Time to find a leader and open the sessions.
+const CONNECT_TIME: Duration = Duration::from_secs(10);
+/// How often a wait looks whether it was stopped.
+const STOP_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Why a run has no result.
+#[derive(Debug, Error)]
+pub enum LoadError {
+    /// The cluster did not take the clients.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// The run was stopped before anything was measured.
+    #[error("stopped before the measurement began")]
+    Stopped,
+    /// Nothing was answered in the measurement.
+    #[error(
+        "no samples: not one batch was answered in the {seconds:.1} s measured ({errors} failed{examples}); is there a majority of replicas?"
+    )]
+    NoSamples {
+        /// Length of the measurement, in seconds.
+        seconds: f64,
+        /// Batches that failed.
+        errors: u64,
+        /// The first of them in words.
+        examples: String,
+    },
+    /// This machine did not give what a run needs.
+    #[error("this machine cannot run the load: {0}")]
+    Machine(#[from] io::Error),
+    /// A generator ended unexpectedly; a fault of this program.
+    #[error("a generator thread ended unexpectedly")]
+    Generator,
+}
+
+struct Generator {
+    recording: Arc<Recording>,
+    schedule: Option<Schedule>,
+    thread: JoinHandle<FailureCounts>,
+}
+
+/// What is known at one moment of the measurement.
+struct Moment {
+    statuses: Statuses,
+    cpu: Duration,
+    refused: u64,
+    retried: u64,
+}
+
+/// Runs a plan. `stop` ends it early; lines of progress go to `progress`.
+///
+/// # Errors
+/// [`LoadError`] if there is no result; a result that may not be quoted is none of them.
+pub fn run(plan: &LoadPlan, stop: &Arc<AtomicBool>, mut progress: Progress) -> Result<LoadResult, LoadError> {
+    let load_before = load_average();
+    let replicas = plan.cluster.replicas();
+    let before = read_statuses(replicas);
+    warn_of_missing(plan, &before, &mut progress);
+    let durable = durable(&before);
+    let mut nulls = BTreeMap::new();
+    let fsync = sync_time(plan, durable, &before, &mut nulls);
+    let (clock, generators) = start(plan)?;
+    let watched: Vec<Watched> = generators
+        .iter()
+        .map(|one| Watched { recording: Arc::clone(&one.recording), schedule: one.schedule })
+        .collect();
+    let done = Arc::new(AtomicBool::new(false));
+    let monitor = {
+        let (clock, watched, done) = (Arc::clone(&clock), watched.clone(), Arc::clone(&done));
+        thread::Builder::new().name("monitor".into()).spawn(move || watch(&clock, &watched, &done, progress))?
+    };
+    wait_until(&clock, || clock.measure_from(), stop);
+    let started_unix_ms = unix_ms();
+    let at_start = moment(plan, &watched);
+    wait_until(&clock, || clock.end(), stop);
+    let at_end = moment(plan, &watched);
+    let mut failures = FailureCounts::default();
+    let mut sound = true;
+    for generator in generators {
+        match generator.thread.join() {
+            Ok(counts) => failures.add(&counts),
+            Err(_) => sound = false,
+        }
+    }
+    done.store(true, Ordering::Relaxed);
+    let samples = monitor.join().map_err(|_| LoadError::Generator)?;
+    if !sound {
+        return Err(LoadError::Generator);
+    }
+    let after = read_statuses(replicas);
+    let finished = Finished {
+        clock,
+        watched,
+        samples,
+        failures,
+        before,
+        at_start,
+        at_end,
+        after,
+        started_unix_ms,
+        fsync,
+        durable,
+    };
+    finished.result(plan, nulls, LoadAverage { before: load_before, after: load_average() })
+}
+
+fn unix_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
+fn warn_of_missing(plan: &LoadPlan, statuses: &Statuses, progress: &mut Progress) {
+    for (id, status) in statuses {
+        if let Err(error) = status
+            && !plan.expect_down.contains(id)
+        {
+            progress(&format!("replica {id}: {error}"));
+        }
+    }
+}
+
+/// Whether the cluster is durable, if all replicas that answer agree.
+fn durable(statuses: &Statuses) -> Option<bool> {
+    let mut answers = statuses.values().flatten().map(|status| status.durable);
+    let first = answers.next()??;
+    answers.all(|answer| answer == Some(first)).then_some(first)
+}
+
+fn sync_time(
+    plan: &LoadPlan,
+    durable: Option<bool>,
+    statuses: &Statuses,
+    nulls: &mut BTreeMap<String, String>,
+) -> Option<MedianAndTailMs> {
+    let result = if durable == Some(true) {
+        let times = statuses.values().flatten().filter_map(|status| status.fsync_ms);
+        let slowest = times.max_by(|one, other| one.p50.total_cmp(&other.p50));
+        slowest
+            .map(|times| MedianAndTailMs { p50: times.p50, p99: times.p99 })
+            .ok_or_else(|| "the replicas are durable, but none says how long its syncs take".to_owned())
+    } else {
+        let folder = &plan.probe_folder;
+        fsync_probe::probe(folder).map_err(|error| format!("the probe in {} failed: {error}", folder.display()))
+    };
+    result.map_err(|reason| nulls.insert("fsync_ms".to_owned(), reason)).ok()
+}
+
+/// Starts all generators together once all are connected.
+fn start(plan: &LoadPlan) -> Result<(Arc<RunClock>, Vec<Generator>), LoadError> {
+    let mut connecting = Vec::new();
+    for number in 0..plan.threads {
+        let (ready, is_ready) = mpsc::channel();
+        let (go, gone) = oneshot::channel();
+        let options = plan.client_options(number);
+        let thread = thread::Builder::new().name(format!("generator-{number}")).spawn(move || {
+            let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+                Ok(runtime) => runtime,
+                Err(error) => {
+                    let _ = ready.send(Err(LoadError::Machine(error)));
+                    return FailureCounts::default();
+                }
+            };
+            runtime.block_on(async move {
+                match SessionClient::connect(options, CONNECT_TIME).await {
+                    Ok(client) => {
+                        let _ = ready.send(Ok(()));
+                        match gone.await {
+                            Ok((load, recording)) => generate(client, load, recording).await,
+                            Err(_) => FailureCounts::default(),
+                        }
+                    }
+                    Err(error) => {
+                        let _ = ready.send(Err(error.into()));
+                        FailureCounts::default()
+                    }
+                }
+            })
+        })?;
+        connecting.push((is_ready, go, thread));
+    }
+    let mut first_error = None;
+    for (is_ready, _, _) in &connecting {
+        if let Err(error) = is_ready.recv().unwrap_or(Err(LoadError::Generator)) {
+            first_error.get_or_insert(error);
+        }
+    }
+    if let Some(error) = first_error {
+        return Err(error);
+    }
+    let clock = Arc::new(RunClock::new(Instant::now(), plan.warm_up, plan.duration));
+    let mut generators = Vec::new();
+    for (number, (_, go, thread)) in connecting.into_iter().enumerate() {
+        let recording = Arc::new(Recording::new(Arc::clone(&clock)));
+        let schedule = schedule(plan, &clock, number);
+        let options = WindowedLoadOptions { window: plan.share(plan.window, number), batch: plan.workload.batch };
+        let maker = BatchMaker::new(plan.workload, plan.seed.wrapping_add(number as u64));
+        let load = WindowedLoad::new(options, maker, Arc::clone(&clock), Arc::clone(&recording), schedule);
+        go.send((load, Arc::clone(&recording))).map_err(|_| LoadError::Generator)?;
+        generators.push(Generator { recording, schedule, thread });
+    }
+    Ok((clock, generators))
+}
+
+/// The generator's part of the rate, its batches between those of the others.
+fn schedule(plan: &LoadPlan, clock: &RunClock, number: usize) -> Option<Schedule> {
+    let rate = plan.rate_per_s? / plan.threads as f64;
+    let offset = f64::from(plan.workload.batch) / plan.rate_per_s? * number as f64;
+    Some(Schedule::new(clock.start() + Duration::from_secs_f64(offset), plan.workload.batch, rate))
+}
+
+async fn generate(mut client: SessionClient, mut load: WindowedLoad, recording: Arc<Recording>) -> FailureCounts {
+    let mut watcher = RecordingWatcher { recording, failures: FailureCounts::default() };
+    drive(&mut client, &mut load, &mut watcher).await;
+    watcher.failures
+}
+
+struct RecordingWatcher {
+    recording: Arc<Recording>,
+    failures: FailureCounts,
+}
+
+impl Watcher for RecordingWatcher {
+    fn leads(&mut self, replica: u32) {
+        self.recording.leads(replica);
+    }
+
+    fn counted(&mut self, counters: ClientCounters) {
+        self.recording.counted(counters.retried, counters.leader_changes);
+    }
+
+    fn failed(&mut self, failure: Failure) {
+        let example = failure.to_string();
+        let count = match failure {
+            Failure::NotDone(_) => &mut self.failures.not_done,
+            Failure::Unknown => &mut self.failures.unknown,
+            Failure::Expired => &mut self.failures.expired,
+            Failure::Command(_) | Failure::Unreadable(_) => &mut self.failures.bad_answers,
+        };
+        *count += 1;
+        if self.failures.examples.len() < FailureCounts::EXAMPLES && !self.failures.examples.contains(&example) {
+            self.failures.examples.push(example);
+        }
+    }
+}
+
+/// Waits until a time of the clock, which an early end moves.
+fn wait_until(clock: &RunClock, until: impl Fn() -> Instant, stop: &AtomicBool) {
+    loop {
+        let now = Instant::now();
+        if stop.load(Ordering::Relaxed) {
+            clock.end_early(now);
+        }
+        let left = until().min(clock.end()).saturating_duration_since(now);
+        if left.is_zero() {
+            return;
+        }
+        sleep(left.min(STOP_INTERVAL));
+    }
+}
+
+fn moment(plan: &LoadPlan, watched: &[Watched]) -> Moment {
+    let sum = |count: fn(&Recording) -> u64| watched.iter().map(|watched| count(&watched.recording)).sum();
+    let (cpu, refused, retried) = (process_cpu(), sum(Recording::refused_in_all), sum(Recording::retried_in_all));
+    Moment { statuses: read_statuses(plan.cluster.replicas()), cpu, refused, retried }
+}
+
+/// Everything a run has left.
+struct Finished {
+    clock: Arc<RunClock>,
+    watched: Vec<Watched>,
+    samples: Samples,
+    failures: FailureCounts,
+    before: Statuses,
+    at_start: Moment,
+    at_end: Moment,
+    after: Statuses,
+    started_unix_ms: u64,
+    fsync: Option<MedianAndTailMs>,
+    durable: Option<bool>,
+}
+
+impl Finished {
+    fn result(
+        self,
+        plan: &LoadPlan,
+        mut nulls: BTreeMap<String, String>,
+        load_average: LoadAverage,
+    ) -> Result<LoadResult, LoadError> {
+        let seconds = self.clock.measured().as_secs_f64();
+        if seconds == 0.0 {
+            return Err(LoadError::Stopped);
+        }
+        let mut histogram = latency_histogram();
+        let (mut latency_sum, mut batches, mut accepted, mut in_all) = (Duration::ZERO, 0, 0, 0);
+        let mut gaps = Vec::new();
+        for watched in &self.watched {
+            let (measured, gaps_of) = watched.recording.finish();
+            // All have the same bounds.
+            let _ = histogram.add(&measured.histogram);
+            latency_sum += measured.latency_sum;
+            batches += measured.batches;
+            accepted += measured.transactions;
+            in_all += measured.transactions_in_all;
+            gaps.push(gaps_of);
+        }
+        let sum = |count: fn(&Recording) -> u64| self.watched.iter().map(|one| count(&one.recording)).sum::<u64>();
+        let errors = sum(Recording::errors);
+        let latency_sum_us = latency_sum.as_secs_f64() * 1e6;
+        let (Some(latency_ms), Some(in_flight_mean)) = (latencies(&histogram, latency_sum_us), self.samples.mean())
+        else {
+            let examples = self.failures.examples.iter().map(|example| format!("; {example}")).collect();
+            return Err(LoadError::NoSamples { seconds, errors, examples });
+        };
+        let rtt_ms = self.round_trip(plan, &mut nulls);
+        if self.durable.is_none() {
+            nulls.insert("durable".to_owned(), "no replica's status says so, or they differ".to_owned());
+        }
+        let commit = self.commit();
+        if commit.is_none() {
+            nulls.insert("commit".to_owned(), "neither the replicas nor this program know it".to_owned());
+        }
+        let mut result = LoadResult {
+            experiment: "load".to_owned(),
+            protocol: plan.cluster.settings().consensus.name().to_owned(),
+            replicas: plan.cluster.replicas().len(),
+            durable: self.durable,
+            valid: false,
+            invalid_because: self.executed_too_little(in_all).into_iter().collect(),
+            interrupted: self.clock.was_ended_early(),
+            throughput_per_s: accepted as f64 / seconds,
+            batches_per_s: batches as f64 / seconds,
+            latency_unit: latency_unit(plan),
+            latency_ms,
+            in_flight_mean,
+            in_flight_standard_error: self.samples.standard_error(),
+            little_law_ratio: None,
+            fsync_ms: self.fsync,
+            rtt_ms,
+            leader_batch_mean: None,
+            fsyncs_per_write: None,
+            cpu_us_per_transaction: None,
+            client_cpu_us_per_transaction: None,
+            accepted,
+            refused: sum(Recording::refused_in_all) - self.at_start.refused,
+            retried: sum(Recording::retried_in_all) - self.at_start.retried,
+            errors,
+            failures: self.failures.clone(),
+            gaps_ms: common_gaps(&gaps),
+            leader_changes: self.watched.iter().map(|one| one.recording.leader_changes()).max().unwrap_or(0),
+            reads: (plan.workload.read_share > 0.0)
+                .then(|| "through the log, as commands: this version has no reads outside it".to_owned()),
+            unsent: plan.rate_per_s.map(|_| self.unsent(plan)),
+            duration_s: seconds,
+            warm_up_s: plan.warm_up.as_secs_f64(),
+            clients: 1,
+            notes: self.notes(plan, seconds),
+            load_average,
+            host: HostFacts::read(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            commit,
+            started_unix_ms: self.started_unix_ms,
+            null_because: nulls,
+            settings: RunSettings {
+                client: plan.client_settings(),
+                cluster: plan.cluster.effective_settings(),
+                replicas: grouped_settings(&self.at_end.statuses),
+            },
+            replica_figures: compare(&self.at_start.statuses, &self.at_end.statuses),
+            latency_sum_us,
+            histogram_us: histogram_to_list(&histogram),
+        };
+        let client_cpu = self.at_end.cpu.saturating_sub(self.at_start.cpu);
+        derive_from_replicas(&mut result, client_cpu.as_secs_f64() * 1e6);
+        judge(&mut result);
+        Ok(result)
+    }
+
+    fn round_trip(&self, plan: &LoadPlan, nulls: &mut BTreeMap<String, String>) -> Option<MedianAndTailMs> {
+        let statuses = &self.at_end.statuses;
+        let of_leader = leader_of(statuses).and_then(|id| statuses.get(&ReplicaId(id))?.as_ref().ok()?.round_trip_ms);
+        let any =
+            || statuses.values().flatten().filter_map(|status| status.round_trip_ms).max_by_key(|trip| trip.count);
+        let found = of_leader.or_else(any);
+        if found.is_none() {
+            let reason = match plan.cluster.replicas().len() {
+                1 => "a cluster of one has no round trips",
+                _ => "no replica's status says how long its round trips take",
+            };
+            nulls.insert("rtt_ms".to_owned(), reason.to_owned());
+        }
+        found.map(|trip| MedianAndTailMs { p50: trip.p50, p99: trip.p99 })
+    }
+
+    fn commit(&self) -> Option<String> {
+        let known = |commit: &String| commit != "unknown" && !commit.is_empty();
+        let of_replicas =
+            self.at_end.statuses.values().flatten().find_map(|status| status.commit.clone().filter(known));
+        of_replicas.or_else(|| option_env!("QUORATE_COMMIT").map(str::to_owned))
+    }
+
+    /// An answer that nobody executed would be the worst of results: the replicas' own counts must cover what was answered.
+    fn executed_too_little(&self, answered: u64) -> Option<String> {
+        let growth = compare(&self.before, &self.after).into_iter().filter_map(|replica| replica.executed).max()?;
+        (growth < answered)
+            .then(|| format!("{answered} transactions were answered, but no replica executed more than {growth}"))
+    }
+
+    fn unsent(&self, plan: &LoadPlan) -> u64 {
+        let of = |watched: &Watched| {
+            let due = watched.schedule.map_or(0, |schedule| schedule.due(self.clock.end()));
+            due.saturating_sub(watched.recording.issued_in_all())
+        };
+        self.watched.iter().map(of).sum::<u64>() * u64::from(plan.workload.batch)
+    }
+
+    fn notes(&self, plan: &LoadPlan, seconds: f64) -> Vec<String> {
+        let mut notes = Vec::new();
+        let cpu = self.at_end.cpu.saturating_sub(self.at_start.cpu).as_secs_f64();
+        let share = cpu / seconds / plan.threads as f64;
+        if share > 0.9 {
+            notes.push(format!(
+                "the load client used {:.0} % of a processor per generator thread: it may be the limit, not the cluster",
+                share * 100.0
+            ));
+        }
+        if self.durable == Some(false) {
+            notes.push("not durable: recovery is off".to_owned());
+        }
+        for id in &plan.expect_down {
+            notes.push(format!("replica {id} was meant to be down"));
+        }
+        notes
+    }
+}
+
+fn latency_unit(plan: &LoadPlan) -> String {
+    let what = match plan.workload.batch {
+        1 => "one batch of 1 transaction".to_owned(),
+        count => format!("one batch of {count} transactions"),
+    };
+    let since = if plan.rate_per_s.is_some() { "the time it was meant to be sent" } else { "its first submit" };
+    format!("{what}, from {since} through all retries")
+}

@@ -1,0 +1,108 @@
+//! A result in words.
+
+use crate::result::LoadResult;
+use std::fmt::Write as _;
+
+/// The result as lines of text; the last ones say whether it may be quoted, and if not, why.
+#[must_use]
+pub fn render(result: &LoadResult) -> String {
+    let mut text = String::new();
+    let mut line = |label: &str, value: String| {
+        let _ = writeln!(text, "{label:<20} {value}");
+    };
+    let latency = &result.latency_ms;
+    let durability = match result.durable {
+        Some(true) => "durable",
+        Some(false) => "NOT durable (recovery is off)",
+        None => "durability unknown",
+    };
+    line("cluster", format!("{} replicas, {}, {durability}", result.replicas, result.protocol));
+    line(
+        "measured",
+        format!("{:.1} s after {:.1} s of warm-up, {} client(s)", result.duration_s, result.warm_up_s, result.clients),
+    );
+    line(
+        "throughput",
+        format!("{:.0} transactions/s ({:.0} batches/s)", result.throughput_per_s, result.batches_per_s),
+    );
+    line(
+        "latency, ms",
+        format!(
+            "mean {:.3}  p50 {:.3}  p90 {:.3}  p99 {:.3}  p99.9 {:.3}  max {:.3}",
+            latency.mean, latency.p50, latency.p90, latency.p99, latency.p99_9, latency.max
+        ),
+    );
+    line("", format!("of {}", result.latency_unit));
+    let ratio = result.little_law_ratio.map_or("unknown".to_owned(), |ratio| format!("{ratio:.3}"));
+    line("in flight", format!("{:.1} batches (Little's law: {ratio} of what it should be)", result.in_flight_mean));
+    line(
+        "answers",
+        format!(
+            "{} transactions Ok, {} attempts refused, {} retried, {} batches failed",
+            result.accepted, result.refused, result.retried, result.errors
+        ),
+    );
+    let longest = result.gaps_ms.iter().map(|gap| gap.length_ms).fold(0.0, f64::max);
+    line(
+        "gaps over 200 ms",
+        match result.gaps_ms.len() {
+            0 => "none".to_owned(),
+            count => format!("{count}, the longest {longest:.0} ms"),
+        },
+    );
+    line("leader changes", result.leader_changes.to_string());
+    let optional = |value: Option<f64>, key: &str, unit: &str| match value {
+        Some(value) => format!("{value:.3}{unit}"),
+        None => format!("- ({})", result.null_because.get(key).map_or("unknown", String::as_str)),
+    };
+    line("device sync, p50", optional(result.fsync_ms.map(|times| times.p50), "fsync_ms", " ms"));
+    line("round trip, p50", optional(result.rtt_ms.map(|times| times.p50), "rtt_ms", " ms"));
+    line("leader batch, mean", optional(result.leader_batch_mean, "leader_batch_mean", " batches an append"));
+    let client_cpu = result.client_cpu_us_per_transaction.unwrap_or(0.0);
+    let unit = format!(" µs a transaction, all processes ({client_cpu:.3} of it the load client)");
+    line("processor time", optional(result.cpu_us_per_transaction, "cpu_us_per_transaction", &unit));
+    for replica in &result.replica_figures {
+        let role = replica.role.as_deref().unwrap_or("unreachable");
+        let number = |value: Option<u64>| value.map_or("-".to_owned(), |value| value.to_string());
+        let memory = replica.resident_bytes.map_or("-".to_owned(), |bytes| format!("{} MiB", bytes >> 20));
+        let executed = number(replica.executed);
+        line(&format!("replica {}", replica.id), format!("{role}, {executed} transactions executed, {memory}"));
+    }
+    if let Some(reads) = &result.reads {
+        line("reads", reads.clone());
+    }
+    for note in &result.notes {
+        line("note", note.clone());
+    }
+    if result.valid {
+        line("valid", "yes".to_owned());
+    }
+    for reason in &result.invalid_because {
+        line("NOT VALID", reason.clone());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::tests::sound;
+
+    #[test]
+    fn the_text_says_what_the_figures_are_of_and_why_they_may_not_be_quoted() {
+        let mut result = sound(64_000, 64.0);
+        let text = render(&result);
+        for part in [
+            "640000 transactions/s (6400 batches/s)",
+            "of one batch of 100 transactions",
+            "NOT durable",
+            "in flight            64.0 batches (Little's law: 1.000",
+            "valid                yes",
+        ] {
+            assert!(text.contains(part), "{part} in\n{text}");
+        }
+        (result.valid, result.invalid_because) = (false, vec!["a reason".into()]);
+        let text = render(&result);
+        assert!(text.ends_with("NOT VALID            a reason\n") && !text.contains("yes"), "{text}");
+    }
+}

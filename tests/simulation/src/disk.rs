@@ -1,0 +1,78 @@
+//! What a simulated process leaves behind: records in the order of their tickets, of which only a reported prefix is sure to survive.
+
+use crate::random::SimulatedRandom;
+use quorate_framework::{Incarnation, MemberVector, RecoverySpec, ReplayError, Ticket};
+use quorate_raft::{RaftRecord, RaftState};
+use std::collections::VecDeque;
+
+/// One thing made durable.
+#[derive(Clone, Debug)]
+pub enum Written {
+    /// A record of the protocol.
+    Record(RaftRecord),
+    /// The member vector of the metadata.
+    Vector(MemberVector),
+}
+
+/// A replica's data.
+#[derive(Clone, Debug, Default)]
+pub struct Disk {
+    /// The incarnation that owns the data.
+    pub incarnation: Incarnation,
+    /// How often it was started.
+    pub start_counter: u64,
+    /// What was reported durable, replayed.
+    pub state: RaftState,
+    /// The durable member vector.
+    pub vector: Option<MemberVector>,
+    /// Written, and not yet reported durable.
+    pending: VecDeque<(Ticket, Written)>,
+}
+
+impl Disk {
+    /// An empty directory of a new incarnation.
+    #[must_use]
+    pub fn empty(incarnation: Incarnation) -> Disk {
+        Disk { incarnation, ..Disk::default() }
+    }
+
+    /// Takes a record to be made durable.
+    pub fn write(&mut self, ticket: Ticket, written: Written) {
+        self.pending.push_back((ticket, written));
+    }
+
+    /// Everything up to a ticket is durable.
+    ///
+    /// # Errors
+    /// [`ReplayError`] if the records do not follow one another.
+    pub fn synced(&mut self, ticket: Ticket) -> Result<(), ReplayError> {
+        while self.pending.front().is_some_and(|(pending, _)| *pending <= ticket) {
+            if let Some((_, written)) = self.pending.pop_front() {
+                self.keep(written)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The process is gone: of what was not reported, the disk may have kept some first records.
+    ///
+    /// # Errors
+    /// [`ReplayError`] if the records do not follow one another.
+    pub fn crash(&mut self, random: &mut SimulatedRandom) -> Result<u64, ReplayError> {
+        let extra = random.below(self.pending.len() as u64 + 1);
+        for (_, written) in std::mem::take(&mut self.pending).into_iter().take(extra as usize) {
+            self.keep(written)?;
+        }
+        Ok(extra)
+    }
+
+    fn keep(&mut self, written: Written) -> Result<(), ReplayError> {
+        match written {
+            Written::Record(record) => record.replay(&mut self.state),
+            Written::Vector(vector) => {
+                self.vector = Some(vector);
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! A simulated replica: the shipped driver, core and executor, with a simulated clock, disk and life.
+
+use crate::disk::Disk;
+use crate::plan::{CrashMode, Plan};
+use crate::random::SimulatedRandom;
+use quorate_executor::{KvExecutor, MemoryStore, ReplicatedLimits};
+use quorate_framework::entry::Entry;
+use quorate_framework::{Forming, Incarnation, MemberClaim, ReplicaId, Time};
+use quorate_node::driver::{Driver, DriverSettings, Durability, TurnInput, TurnOutput};
+use quorate_raft::{Raft, RaftSettings};
+use std::time::Duration;
+
+/// A replica's clock: monotonic, but fast or slow, and now and then it jumps ahead.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    /// Speed, in parts per thousand of true time.
+    rate: u64,
+    /// How far it has jumped.
+    jumped: Duration,
+}
+
+impl Clock {
+    fn new(rate: u64) -> Clock {
+        Clock { rate, jumped: Duration::ZERO }
+    }
+
+    /// What it shows at a true time.
+    #[must_use]
+    pub fn local(&self, now: Time) -> Time {
+        Time(now.0 / 1_000 * self.rate) + self.jumped
+    }
+
+    /// The true time at which it shows at least `local`.
+    #[must_use]
+    pub fn when(&self, local: Time) -> Time {
+        Time(((local - self.jumped).0 / self.rate + 1) * 1_000)
+    }
+
+    /// Jumps ahead.
+    pub fn jump(&mut self, by: Duration) {
+        self.jumped += by;
+    }
+}
+
+/// A process that runs.
+pub struct Running {
+    /// The shipped driver with the shipped core.
+    pub driver: Driver<Raft>,
+    /// The shipped executor.
+    pub executor: KvExecutor<MemoryStore>,
+    /// What came in since the last turn.
+    pub input: TurnInput,
+    /// Used again and again.
+    pub output: TurnOutput<Raft>,
+    /// When the next turn is.
+    pub turn_at: Option<Time>,
+    /// Bytes of the log it was started with: there are no checkpoints yet that would bound it.
+    pub recovered_log_bytes: usize,
+    /// When the disk is done with what it was given.
+    pub disk_busy_until: Time,
+}
+
+/// A replica, alive or not.
+pub struct Process {
+    /// Its id.
+    pub replica: ReplicaId,
+    /// Counts its lives.
+    pub life: u64,
+    /// Its data.
+    pub disk: Disk,
+    /// Whether an incarnation of it took its data with it.
+    pub has_lost_its_data: bool,
+    /// Its clock.
+    pub clock: Clock,
+    /// Until when it stands still.
+    pub paused_until: Option<Time>,
+    /// Extra time of each sync, until when.
+    pub slow_disk: Option<(Duration, Time)>,
+    /// Its randomness.
+    pub random: SimulatedRandom,
+    /// The process, if it runs.
+    pub running: Option<Running>,
+}
+
+impl Process {
+    /// A replica that has never run.
+    #[must_use]
+    pub fn new(replica: ReplicaId, rate: u64, mut random: SimulatedRandom) -> Process {
+        let disk = Disk::empty(Incarnation(random.next()));
+        Process {
+            replica,
+            life: 0,
+            disk,
+            has_lost_its_data: false,
+            clock: Clock::new(rate),
+            paused_until: None,
+            slow_disk: None,
+            random,
+            running: None,
+        }
+    }
+
+    /// Whether it stands still.
+    #[must_use]
+    pub fn is_paused(&self, now: Time) -> bool {
+        self.paused_until.is_some_and(|until| now < until)
+    }
+
+    /// Starts the process with what its disk holds; with recovery off, as a new incarnation.
+    pub fn start(&mut self, plan: &Plan) {
+        self.life += 1;
+        if plan.crash_mode == CrashMode::InMemory {
+            self.disk = Disk::empty(Incarnation(self.random.next()));
+        }
+        self.disk.start_counter += 1;
+        let claim = MemberClaim {
+            incarnation: self.disk.incarnation,
+            formed_on: None,
+            start_counter: self.disk.start_counter,
+            start_nonce: self.random.next(),
+        };
+        let seed = (1..=plan.replicas).map(ReplicaId).collect();
+        let forming = Forming::new(self.replica, claim, seed, self.disk.vector.clone());
+        let durability = match plan.crash_mode {
+            CrashMode::Durable => Durability::External,
+            CrashMode::InMemory => Durability::InMemory,
+        };
+        let settings = DriverSettings { validate: true, ..DriverSettings::new(self.replica, durability) };
+        let mut random = self.random.fork();
+        let core = Raft::new(raft_settings(plan));
+        let driver = Driver::new(core, settings, forming, Box::new(move || random.next()));
+        self.running = Some(Running {
+            driver: driver.with_recovered(self.disk.state.clone()),
+            executor: KvExecutor::new(MemoryStore::new(), ReplicatedLimits::default()),
+            input: TurnInput::new(),
+            output: TurnOutput::new(),
+            turn_at: None,
+            recovered_log_bytes: self.disk.state.entries.iter().map(Entry::encoded_length).sum(),
+            disk_busy_until: Time::ZERO,
+        });
+    }
+}
+
+fn raft_settings(plan: &Plan) -> RaftSettings {
+    RaftSettings {
+        log_memory_bytes: plan.log_memory_bytes,
+        in_flight_messages: plan.in_flight_messages,
+        entries_per_append: plan.entries_per_append,
+        ..RaftSettings::default()
+    }
+}

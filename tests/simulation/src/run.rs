@@ -1,0 +1,181 @@
+//! One run: a stormy phase, a healed phase, and what must hold at the end.
+
+use crate::coverage::Coverage;
+use crate::oracle::{Violation, check_tokens};
+use crate::plan::{CrashMode, Plan};
+use crate::world::World;
+use quorate_framework::{Digest, ExecutorCommand, Outcome, Position, ReplicaId, Time};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How often queues and memory are looked at.
+const SLICE: Duration = Duration::from_millis(250);
+/// How long clients go on after the faults.
+const MORE_WORK: Duration = Duration::from_secs(1);
+/// Within this time after the faults, everything under way must have ended, if a majority is able to.
+const PROGRESS_BOUND: Duration = Duration::from_secs(30);
+/// Time in which an idle cluster executes everything everywhere.
+const SETTLE: Duration = Duration::from_secs(2);
+
+/// What must have occurred at least once over a suite of runs.
+pub const EXPECTED: [&str; 32] = [
+    "fault: crash",
+    "fault: restart",
+    "fault: wipe",
+    "fault: pause",
+    "fault: cut one way",
+    "fault: cut pair",
+    "fault: split",
+    "fault: heal",
+    "fault: connection lost",
+    "fault: connection lost, one side",
+    "fault: slow link",
+    "fault: clock jump",
+    "fault: slow disk",
+    "crash kept unreported records",
+    "message lost",
+    "message repeated",
+    "role: follower",
+    "role: pre-candidate",
+    "role: candidate",
+    "role: leader",
+    "progress: probe",
+    "progress: replicate",
+    "progress: needs snapshot",
+    "reply: ok",
+    "reply: not leader",
+    "reply: busy",
+    "reply: unknown",
+    "end: progress",
+    "end: no majority able",
+    "end: digests compared",
+    "mode: durable",
+    "mode: in memory",
+];
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The plan.
+    pub plan: Plan,
+    /// What was broken, if anything.
+    pub violation: Option<Violation>,
+    /// What was counted.
+    pub coverage: Coverage,
+    /// The last events, or all of them.
+    pub event_log: String,
+    /// Frames that clients were answered.
+    pub frames_answered: u64,
+    /// How much virtual time passed.
+    pub virtual_time: Duration,
+}
+
+/// Runs the plan of a seed.
+#[must_use]
+pub fn run_seed(seed: u64, replicas: u32, steps: u32, crash_mode: CrashMode) -> Report {
+    run(Plan::draw(seed, replicas, steps, crash_mode), false)
+}
+
+/// Runs a plan. With `keep_all`, the report has the whole event log.
+#[must_use]
+pub fn run(plan: Plan, keep_all: bool) -> Report {
+    let mut world = World::new(plan, keep_all);
+    world.coverage.count(match world.plan.crash_mode {
+        CrashMode::Durable => "mode: durable",
+        CrashMode::InMemory => "mode: in memory",
+    });
+    let violation = live(&mut world).err();
+    Report {
+        plan: world.plan.clone(),
+        violation,
+        event_log: world.event_log(),
+        frames_answered: world.clients.iter().map(|client| client.frames_answered).sum(),
+        virtual_time: world.now.since(Time::ZERO),
+        coverage: world.coverage,
+    }
+}
+
+fn live(world: &mut World) -> Result<(), Violation> {
+    pass(world, world.plan.stormy_for)?;
+    world.heal();
+    pass(world, MORE_WORK)?;
+    world.clients.iter_mut().for_each(|client| client.works = false);
+    let deadline = world.now + PROGRESS_BOUND;
+    if !until_idle(world, deadline)? {
+        return no_progress(world, "requests are still under way");
+    }
+    let keys = written_keys(world);
+    if let Some(reader) = world.clients.first_mut() {
+        reader.to_read = keys;
+    }
+    let deadline = world.now + PROGRESS_BOUND;
+    if !until_idle(world, deadline)? {
+        return no_progress(world, "reads are still under way");
+    }
+    world.coverage.count("end: progress");
+    let read = world.clients.first().map(|reader| reader.read.clone()).unwrap_or_default();
+    check_tokens(&world.clients, &read)?;
+    pass(world, SETTLE)?;
+    compare_digests(world)
+}
+
+fn pass(world: &mut World, time: Duration) -> Result<(), Violation> {
+    let end = world.now + time;
+    while world.now < end {
+        let next = (world.now + SLICE).min(end);
+        world.run_until(next)?;
+        world.check_bounds()?;
+    }
+    Ok(())
+}
+
+fn until_idle(world: &mut World, deadline: Time) -> Result<bool, Violation> {
+    while !world.clients.iter().all(crate::client::Client::is_idle) {
+        if world.now >= deadline {
+            return Ok(false);
+        }
+        pass(world, SLICE)?;
+    }
+    Ok(true)
+}
+
+/// No progress is a violation only if a majority was able to make it.
+fn no_progress(world: &mut World, what: &str) -> Result<(), Violation> {
+    let able = world.able();
+    if able.len() * 2 > world.processes.len() {
+        let what = format!("{what} {PROGRESS_BOUND:?} after the faults, though replicas {able:?} are able");
+        return Err(Violation::new("progress", what));
+    }
+    world.coverage.count("end: no majority able");
+    Ok(())
+}
+
+fn written_keys(world: &World) -> Vec<Vec<u8>> {
+    let mut keys: Vec<Vec<u8>> =
+        world.clients.iter().flat_map(|client| client.tokens.values().map(|(key, _)| key.clone())).collect();
+    keys.sort();
+    keys.dedup();
+    keys
+}
+
+/// Replicas that executed equally far must hold equal state.
+fn compare_digests(world: &mut World) -> Result<(), Violation> {
+    let mut digests: BTreeMap<Position, (Digest, ReplicaId)> = BTreeMap::new();
+    for (replica, process) in &mut world.processes {
+        let Some(running) = process.running.as_mut() else { continue };
+        let mut outcome = Outcome::default();
+        running
+            .executor
+            .apply(vec![ExecutorCommand::Digest], &mut outcome)
+            .map_err(|error| Violation::new("executor", format!("replica {replica}: {error}")))?;
+        let Some(digest) = outcome.digest else { continue };
+        if let Some((other, at)) = digests.insert(outcome.executed, (digest, *replica)) {
+            world.coverage.count("end: digests compared");
+            if other != digest {
+                let what = format!("replicas {at} and {replica} both executed up to {} and differ", outcome.executed);
+                return Err(Violation::new("state-machine safety", what));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,607 @@
+//! The world: replicas, network and clients on one virtual clock.
+
+use crate::client::Client;
+use crate::coverage::Coverage;
+use crate::disk::{Disk, Written};
+use crate::event::{Agenda, Flight, Happening};
+use crate::network::Network;
+use crate::oracle::{Oracles, Violation};
+use crate::plan::{CrashMode, Fault, Plan};
+use crate::process::Process;
+use crate::random::SimulatedRandom;
+use bytes::Bytes;
+use quorate_framework::{
+    ConnectionId, FormingStatus, Incarnation, Outcome, PeerFrame, ReplicaId, Status, Ticket, Time,
+};
+use quorate_node::driver::{Inbound, LinkId, ReceivedFrame};
+use quorate_raft::Raft;
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// Events kept for a report.
+const LAST_EVENTS: usize = 60;
+/// How long a replica takes to begin a turn after something came in.
+const TURN_DELAY: (Duration, Duration) = (Duration::from_micros(1), Duration::from_micros(200));
+/// How long a sync takes.
+const SYNC_TIME: (Duration, Duration) = (Duration::from_micros(80), Duration::from_millis(4));
+/// Pause between attempts to connect.
+const CONNECT_PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(200));
+
+/// The world.
+pub struct World {
+    /// What it was drawn from.
+    pub plan: Plan,
+    /// The true time.
+    pub now: Time,
+    /// The replicas.
+    pub processes: BTreeMap<ReplicaId, Process>,
+    /// The clients.
+    pub clients: Vec<Client>,
+    /// What was counted.
+    pub coverage: Coverage,
+    /// Whether the plan's faults are over.
+    pub healed: bool,
+    network: Network,
+    agenda: Agenda,
+    random: SimulatedRandom,
+    oracles: Oracles,
+    /// The event log, if it is wanted, or its last lines.
+    log: VecDeque<String>,
+    keep_all: bool,
+    turns: u64,
+}
+
+impl World {
+    /// The world of a plan. With `keep_all`, the whole event log is kept.
+    #[must_use]
+    pub fn new(plan: Plan, keep_all: bool) -> World {
+        let mut random = SimulatedRandom::new(plan.seed);
+        let network = Network::new(random.fork(), plan.latency, plan.loss, plan.duplication);
+        let processes = (1..=plan.replicas)
+            .zip(plan.clock_rates.iter().copied().chain(std::iter::repeat(1_000)))
+            .map(|(id, rate)| (ReplicaId(id), Process::new(ReplicaId(id), rate, random.fork())))
+            .collect();
+        let clients = (1..=plan.clients).map(|number| Client::new(number, plan.replicas, random.fork())).collect();
+        let mut world = World {
+            now: Time(1_000_000),
+            processes,
+            clients,
+            coverage: Coverage::default(),
+            healed: false,
+            network,
+            agenda: Agenda::default(),
+            random,
+            oracles: Oracles::default(),
+            log: VecDeque::new(),
+            keep_all,
+            turns: 0,
+            plan,
+        };
+        world.begin();
+        world
+    }
+
+    fn begin(&mut self) {
+        for (at, fault) in self.plan.faults.clone() {
+            self.agenda.add(self.now + at, Happening::Fault(fault));
+        }
+        let replicas: Vec<ReplicaId> = self.processes.keys().copied().collect();
+        for replica in &replicas {
+            self.start(*replica);
+        }
+        for number in 1..=self.plan.clients {
+            self.agenda.add(self.now, Happening::Client(number));
+        }
+    }
+
+    /// Lets the world run until `end`.
+    ///
+    /// # Errors
+    /// The first [`Violation`].
+    pub fn run_until(&mut self, end: Time) -> Result<(), Violation> {
+        while self.agenda.next_time().is_some_and(|at| at <= end) {
+            let Some((at, happening)) = self.agenda.pop() else { break };
+            self.now = self.now.max(at);
+            self.happen(happening)?;
+        }
+        self.now = self.now.max(end);
+        Ok(())
+    }
+
+    /// The event log: all of it, or its last lines.
+    #[must_use]
+    pub fn event_log(&self) -> String {
+        self.log.iter().fold(String::new(), |mut text, line| {
+            text.push_str(line);
+            text.push('\n');
+            text
+        })
+    }
+
+    fn note(&mut self, line: std::fmt::Arguments<'_>) {
+        let mut text = String::new();
+        if !self.keep_all && self.log.len() == LAST_EVENTS {
+            text = self.log.pop_front().unwrap_or_default();
+            text.clear();
+        }
+        let _ = write!(text, "{} {line}", self.now);
+        self.log.push_back(text);
+    }
+
+    fn happen(&mut self, happening: Happening) -> Result<(), Violation> {
+        match happening {
+            Happening::Turn(replica) => return self.turn(replica),
+            Happening::Arrival(flight) => self.arrive(flight),
+            Happening::Synced(replica, life, ticket) => return self.synced(replica, life, ticket),
+            Happening::Connect(one, other) => self.connect(one, other),
+            Happening::Noticed(own, other, link) => self.notice(own, other, link),
+            Happening::Resume(replica) => {
+                self.note(format_args!("{replica} goes on"));
+                self.wake(replica);
+            }
+            Happening::Request(replica, connection, frame) => {
+                self.push(replica, Inbound::ClientRequest { connection, frame });
+            }
+            Happening::Answer(reply) => {
+                let number = reply.connection.0 as usize;
+                self.coverage.count(reply_name(reply.header.status));
+                if let Some(client) = self.clients.get_mut(number - 1) {
+                    client.on_reply(self.now, &reply);
+                    if let Some(complaint) = client.complaint.take() {
+                        return Err(Violation::new("client", complaint));
+                    }
+                }
+            }
+            Happening::Client(number) => self.client_acts(number),
+            Happening::Fault(fault) => return self.strike(&fault),
+        }
+        Ok(())
+    }
+
+    fn client_acts(&mut self, number: u32) {
+        let now = self.now;
+        let Some(client) = self.clients.get_mut(number as usize - 1) else { return };
+        let (sent, again) = client.act(now);
+        self.agenda.add(again, Happening::Client(number));
+        for (replica, frame) in sent {
+            if !self.random.chance(self.plan.loss) || self.healed {
+                let at = now + self.random.duration_between(self.plan.latency.0, self.plan.latency.1);
+                self.agenda.add(at, Happening::Request(replica, ConnectionId(u64::from(number)), frame));
+            }
+        }
+    }
+
+    /// Gives a running replica something, and a turn soon.
+    fn push(&mut self, replica: ReplicaId, inbound: Inbound) {
+        if let Some(running) = self.processes.get_mut(&replica).and_then(|process| process.running.as_mut()) {
+            running.input.push(inbound);
+            self.wake(replica);
+        }
+    }
+
+    fn wake(&mut self, replica: ReplicaId) {
+        let delay = self.random.duration_between(TURN_DELAY.0, TURN_DELAY.1);
+        self.schedule_turn(replica, self.now + delay);
+    }
+
+    fn schedule_turn(&mut self, replica: ReplicaId, at: Time) {
+        let now = self.now;
+        let Some(process) = self.processes.get_mut(&replica) else { return };
+        let at = process.paused_until.map_or(at, |until| at.max(until)).max(now);
+        let Some(running) = process.running.as_mut() else { return };
+        if running.turn_at.is_none_or(|turn_at| at < turn_at) {
+            running.turn_at = Some(at);
+            self.agenda.add(at, Happening::Turn(replica));
+        }
+    }
+
+    fn turn(&mut self, replica: ReplicaId) -> Result<(), Violation> {
+        let now = self.now;
+        let Some(process) = self.processes.get_mut(&replica) else { return Ok(()) };
+        let paused = process.is_paused(now);
+        let Some(running) = process.running.as_mut() else { return Ok(()) };
+        if running.turn_at != Some(now) || paused {
+            return Ok(());
+        }
+        running.turn_at = None;
+        let local = process.clock.local(now);
+        running.driver.turn(local, &mut running.input, &mut running.output);
+        self.carry_out(replica)?;
+        let Some(process) = self.processes.get(&replica) else { return Ok(()) };
+        if let Some(running) = &process.running
+            && let Some(deadline) = running.driver.next_deadline()
+        {
+            let at = process.clock.when(deadline).max(Time(now.0 + 1));
+            self.schedule_turn(replica, at);
+        }
+        Ok(())
+    }
+
+    /// Carries out what a turn wants, in the order of the shell: frames, disk, execution, replies.
+    fn carry_out(&mut self, replica: ReplicaId) -> Result<(), Violation> {
+        let Some(process) = self.processes.get_mut(&replica) else { return Ok(()) };
+        let life = process.life;
+        let Some(running) = process.running.as_mut() else { return Ok(()) };
+        let core = running.driver.core();
+        self.oracles.after_turn(replica, life, core)?;
+        let commands = std::mem::take(&mut running.output.commands);
+        self.oracles.before_execution(replica, core, &commands)?;
+        self.turns += 1;
+        // A status costs as much as a turn; the states last for many turns.
+        if self.turns.is_multiple_of(8) {
+            count_states(&mut self.coverage, core);
+        }
+        if let Some(reason) = &running.output.halt {
+            return Err(Violation::new("halt", format!("replica {replica} stopped itself: {reason}")));
+        }
+        let frames = std::mem::take(&mut running.output.frames);
+        let disconnect = std::mem::take(&mut running.output.disconnect);
+        let records = std::mem::take(&mut running.output.records);
+        let identity = std::mem::take(&mut running.output.identity);
+        if !commands.is_empty() {
+            let mut outcome = Outcome::default();
+            running
+                .executor
+                .apply(commands, &mut outcome)
+                .map_err(|error| Violation::new("executor", format!("replica {replica}: {error}")))?;
+            running.driver.executed(outcome, &mut running.output);
+        }
+        let replies = std::mem::take(&mut running.output.replies);
+        running.output.clear();
+        let written = records.into_iter().map(|(ticket, record)| (ticket, Written::Record(record)));
+        let identity = identity.into_iter().map(|(ticket, vector)| (ticket, Written::Vector(vector)));
+        self.send(replica, frames)?;
+        self.write(replica, written.chain(identity).collect());
+        for order in disconnect {
+            self.note(format_args!("{replica} drops its link to {}: {}", order.peer, order.reason));
+            self.drop_side(replica, order.peer, order.link);
+        }
+        for reply in replies {
+            if !self.random.chance(self.plan.loss) || self.healed {
+                let at = self.now + self.random.duration_between(self.plan.latency.0, self.plan.latency.1);
+                self.agenda.add(at, Happening::Answer(reply));
+            }
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, from: ReplicaId, frames: Vec<PeerFrame>) -> Result<(), Violation> {
+        for frame in frames {
+            let body = frame.encoded.body.concat();
+            for to in &frame.to {
+                let Some(link) = self.network.side(from, *to) else { continue };
+                let flight = Flight {
+                    from,
+                    to: *to,
+                    link,
+                    lane: frame.lane,
+                    class: frame.class,
+                    head: frame.encoded.head.to_vec(),
+                    body: body.clone(),
+                };
+                if self.plan.crash_mode == CrashMode::Durable
+                    && let Some(process) = self.processes.get(&from)
+                {
+                    self.oracles.before_sending(&process.disk, &flight)?;
+                }
+                let arrivals = self.network.arrivals(self.now, from, *to, link, frame.lane);
+                self.coverage.count(match arrivals.len() {
+                    0 => "message lost",
+                    1 => "message delivered",
+                    _ => "message repeated",
+                });
+                for at in arrivals {
+                    self.agenda.add(at, Happening::Arrival(flight.clone()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn arrive(&mut self, flight: Flight) {
+        if self.network.side(flight.to, flight.from) != Some(flight.link) {
+            return;
+        }
+        self.note(format_args!(
+            "{} to {}: {:?} {:?} {:02x?} +{}",
+            flight.from,
+            flight.to,
+            flight.class,
+            flight.lane,
+            &flight.head[..flight.head.len().min(24)],
+            flight.body.len()
+        ));
+        let frame = ReceivedFrame {
+            peer: flight.from,
+            link: flight.link,
+            lane: flight.lane,
+            class: flight.class,
+            head: Bytes::from(flight.head),
+            body: Bytes::from(flight.body),
+        };
+        self.push(flight.to, Inbound::PeerFrame(frame));
+    }
+
+    fn write(&mut self, replica: ReplicaId, mut written: Vec<(Ticket, Written)>) {
+        written.sort_by_key(|(ticket, _)| *ticket);
+        let now = self.now;
+        let Some(process) = self.processes.get_mut(&replica) else { return };
+        let Some(last) = written.last().map(|(ticket, _)| *ticket) else { return };
+        written.into_iter().for_each(|(ticket, written)| process.disk.write(ticket, written));
+        let mut time = process.random.duration_between(SYNC_TIME.0, SYNC_TIME.1);
+        if let Some((extra, _)) = process.slow_disk.filter(|(_, until)| now < *until) {
+            time += extra;
+        }
+        let life = process.life;
+        let Some(running) = process.running.as_mut() else { return };
+        let at = running.disk_busy_until.max(now) + time;
+        running.disk_busy_until = at;
+        self.agenda.add(at, Happening::Synced(replica, life, last));
+    }
+
+    fn synced(&mut self, replica: ReplicaId, life: u64, ticket: Ticket) -> Result<(), Violation> {
+        let Some(process) = self.processes.get_mut(&replica).filter(|process| process.life == life) else {
+            return Ok(());
+        };
+        let Some(running) = process.running.as_mut() else { return Ok(()) };
+        process
+            .disk
+            .synced(ticket)
+            .map_err(|error| Violation::new("records", format!("replica {replica}: {error}")))?;
+        running.input.persisted = Some(ticket);
+        self.wake(replica);
+        Ok(())
+    }
+
+    fn start(&mut self, replica: ReplicaId) {
+        let Some(process) = self.processes.get_mut(&replica) else { return };
+        process.start(&self.plan);
+        let (life, incarnation) = (process.life, process.disk.incarnation);
+        self.note(format_args!("{replica} starts, life {life}, incarnation {incarnation}"));
+        self.wake(replica);
+        let others: Vec<ReplicaId> = self.processes.keys().copied().filter(|other| *other != replica).collect();
+        for other in others {
+            self.connect_soon(replica, other);
+        }
+    }
+
+    fn connect_soon(&mut self, one: ReplicaId, other: ReplicaId) {
+        let pause = self.random.duration_between(CONNECT_PAUSE.0, CONNECT_PAUSE.1);
+        self.agenda.add(self.now + pause, Happening::Connect(one, other));
+    }
+
+    fn connect(&mut self, one: ReplicaId, other: ReplicaId) {
+        let (Some(first), Some(second)) = (self.processes.get(&one), self.processes.get(&other)) else { return };
+        let (Some(a), Some(b)) = (&first.running, &second.running) else { return };
+        if self.network.is_whole(one, other) {
+            return;
+        }
+        let claims = (a.driver.forming().claim(), b.driver.forming().claim());
+        if first.is_paused(self.now) || second.is_paused(self.now) {
+            return self.connect_soon(one, other);
+        }
+        let Some(link) = self.network.connect(one, other) else { return self.connect_soon(one, other) };
+        self.note(format_args!("{one} and {other} connect, link {}", link.0));
+        self.push(one, Inbound::PeerConnected { peer: other, link, claim: claims.1 });
+        self.push(other, Inbound::PeerConnected { peer: one, link, claim: claims.0 });
+        self.network.forget_old_links();
+    }
+
+    /// A side's connection is gone, and it knows.
+    fn drop_side(&mut self, own: ReplicaId, other: ReplicaId, link: LinkId) {
+        if self.network.side(own, other) == Some(link) {
+            self.network.close_side(own, other);
+            self.push(own, Inbound::PeerDisconnected { peer: other, link });
+            self.connect_soon(own, other);
+        }
+    }
+
+    fn notice(&mut self, own: ReplicaId, other: ReplicaId, link: LinkId) {
+        self.note(format_args!("{own} notices that its link {} to {other} is gone", link.0));
+        self.drop_side(own, other, link);
+    }
+
+    fn kill(&mut self, replica: ReplicaId) -> Result<(), Violation> {
+        let Some(process) = self.processes.get_mut(&replica) else { return Ok(()) };
+        if process.running.take().is_none() {
+            return Ok(());
+        }
+        process.paused_until = None;
+        process.has_lost_its_data |= self.plan.crash_mode == CrashMode::InMemory;
+        let mut random = process.random.fork();
+        let extra = process
+            .disk
+            .crash(&mut random)
+            .map_err(|error| Violation::new("records", format!("replica {replica}: {error}")))?;
+        if extra > 0 {
+            self.coverage.count("crash kept unreported records");
+        }
+        for (other, link) in self.network.close_all(replica) {
+            let latency = self.network.latency(self.now, replica, other);
+            self.agenda.add(self.now + latency, Happening::Noticed(other, replica, link));
+        }
+        Ok(())
+    }
+
+    /// Whether another replica may lose its data (with recovery off: its life): a majority must keep theirs, but for some seeds, in
+    /// which the cluster may stay down.
+    fn may_lose_another(&self, replica: ReplicaId) -> bool {
+        let lost =
+            self.processes.values().filter(|process| process.replica != replica && process.has_lost_its_data).count();
+        (lost + 1) * 2 < self.processes.len() || self.plan.seed.is_multiple_of(16)
+    }
+
+    fn strike(&mut self, fault: &Fault) -> Result<(), Violation> {
+        if self.healed {
+            return Ok(());
+        }
+        match fault {
+            Fault::Crash(replica)
+                if self.plan.crash_mode == CrashMode::InMemory && !self.may_lose_another(*replica) =>
+            {
+                return Ok(());
+            }
+            Fault::Wipe(replica) if self.plan.crash_mode == CrashMode::InMemory || !self.may_lose_another(*replica) => {
+                return Ok(());
+            }
+            _ => {}
+        }
+        self.note(format_args!("{fault:?}"));
+        self.coverage.count(fault.name());
+        match fault {
+            Fault::Crash(replica) => return self.kill(*replica),
+            Fault::Restart(replica) => self.restart(*replica),
+            Fault::Wipe(replica) => {
+                self.kill(*replica)?;
+                if let Some(process) = self.processes.get_mut(replica) {
+                    process.disk = Disk::empty(Incarnation(process.random.next()));
+                    process.has_lost_its_data = true;
+                }
+                self.start(*replica);
+            }
+            Fault::Pause(replica, time) => {
+                let until = self.now + *time;
+                if let Some(process) = self.processes.get_mut(replica) {
+                    process.paused_until = Some(until);
+                    if let Some(running) = process.running.as_mut() {
+                        running.turn_at = None;
+                    }
+                    self.agenda.add(until, Happening::Resume(*replica));
+                }
+            }
+            Fault::CutOneWay(from, to) => self.network.cut(*from, *to),
+            Fault::CutPair(one, other) => self.cut_both(*one, *other),
+            Fault::Split(side) => {
+                let others: Vec<ReplicaId> =
+                    self.processes.keys().copied().filter(|other| !side.contains(other)).collect();
+                for one in side {
+                    others.iter().for_each(|other| self.cut_both(*one, *other));
+                }
+            }
+            Fault::Heal => self.network.heal(),
+            Fault::LoseConnection(one, other) => {
+                for (own, peer) in [(*one, *other), (*other, *one)] {
+                    if let Some(link) = self.network.side(own, peer) {
+                        self.drop_side(own, peer, link);
+                    }
+                }
+            }
+            Fault::LoseConnectionOneSided(own, other) => {
+                if let Some(link) = self.network.side(*own, *other) {
+                    self.drop_side(*own, *other, link);
+                }
+            }
+            Fault::SlowLink(from, to, by) => {
+                let until = self.now + Duration::from_secs(3);
+                self.network.slow_down(*from, *to, *by, until);
+            }
+            Fault::ClockJump(replica, by) => {
+                if let Some(process) = self.processes.get_mut(replica) {
+                    process.clock.jump(*by);
+                }
+                self.wake(*replica);
+            }
+            Fault::SlowDisk(replica, by) => {
+                let until = self.now + Duration::from_secs(3);
+                if let Some(process) = self.processes.get_mut(replica) {
+                    process.slow_disk = Some((*by, until));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn cut_both(&mut self, one: ReplicaId, other: ReplicaId) {
+        self.network.cut(one, other);
+        self.network.cut(other, one);
+    }
+
+    fn restart(&mut self, replica: ReplicaId) {
+        if self.processes.get(&replica).is_some_and(|process| process.running.is_none()) {
+            self.start(replica);
+        }
+    }
+
+    /// Ends all faults: everything passes, everyone runs, every clock keeps true time from now on as fast as it does.
+    pub fn heal(&mut self) {
+        self.healed = true;
+        self.note(format_args!("all faults end"));
+        self.network.heal();
+        self.network.calm();
+        let replicas: Vec<ReplicaId> = self.processes.keys().copied().collect();
+        for replica in &replicas {
+            if let Some(process) = self.processes.get_mut(replica) {
+                process.slow_disk = None;
+                process.paused_until = None;
+            }
+            self.restart(*replica);
+            self.wake(*replica);
+            for other in &replicas {
+                if other > replica {
+                    self.connect_soon(*replica, *other);
+                }
+            }
+        }
+    }
+
+    /// The bound replicas that run and can keep up: those whose word counts and whom the log can still reach.
+    #[must_use]
+    pub fn able(&self) -> Vec<ReplicaId> {
+        let statuses: Vec<_> =
+            self.processes.values().filter_map(|process| Some(process.running.as_ref()?.driver.status())).collect();
+        let stuck: Vec<ReplicaId> = statuses
+            .iter()
+            .filter(|status| status.protocol.role == "leader")
+            .flat_map(|status| &status.protocol.peers)
+            .filter(|peer| peer.state == "needs_snapshot")
+            .map(|peer| peer.id)
+            .collect();
+        let formed = statuses.iter().filter(|status| status.forming == FormingStatus::Formed);
+        formed.map(|status| status.replica).filter(|replica| !stuck.contains(replica)).collect()
+    }
+
+    /// Checks the bounds of every replica.
+    ///
+    /// # Errors
+    /// A [`Violation`].
+    pub fn check_bounds(&self) -> Result<(), Violation> {
+        for running in self.processes.values().filter_map(|process| process.running.as_ref()) {
+            let own = self.plan.log_memory_bytes + running.recovered_log_bytes;
+            self.oracles.bounds(&running.driver.status(), own)?;
+        }
+        Ok(())
+    }
+}
+
+fn reply_name(status: Status) -> &'static str {
+    match status {
+        Status::Ok => "reply: ok",
+        Status::NotLeader => "reply: not leader",
+        Status::Busy => "reply: busy",
+        Status::Unknown => "reply: unknown",
+        Status::Expired => "reply: expired",
+        _ => "reply: other",
+    }
+}
+
+/// Counts the protocol's states, as its own status names them.
+fn count_states(coverage: &mut Coverage, core: &Raft) {
+    use quorate_framework::Consensus;
+    let status = core.status();
+    coverage.count(match status.role {
+        "leader" => "role: leader",
+        "candidate" => "role: candidate",
+        "pre_candidate" => "role: pre-candidate",
+        _ => "role: follower",
+    });
+    if status.role == "leader" {
+        for peer in &status.peers {
+            coverage.count(match peer.state {
+                "probe" => "progress: probe",
+                "replicate" => "progress: replicate",
+                _ => "progress: needs snapshot",
+            });
+        }
+    }
+}

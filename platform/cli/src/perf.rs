@@ -8,8 +8,7 @@ use quorate_performance::monitor::Progress;
 use quorate_performance::plan::{LoadInput, LoadPlan, check_output, output_folder};
 use quorate_performance::result::LoadResult;
 use quorate_performance::run::{LoadError, run as run_load};
-use quorate_performance::text::render;
-use serde::Serialize;
+use quorate_performance::text::{render, to_json};
 use std::fmt::Display;
 use std::fs;
 use std::io::{self, Write};
@@ -267,8 +266,9 @@ fn stop_on_interrupt(stop: Arc<AtomicBool>) {
 
 /// Writes and prints a load result; says by the code whether it may be quoted.
 fn finish(result: &LoadResult, json: Option<&Path>, output: PerfOutput) -> Result<u8, Stopped> {
-    write_json(result, json)?;
-    print(result, output, || render(result))?;
+    let text = to_json(result).map_err(|error| error.to_string()).map_err(stopped(FAILED))?;
+    write_file(&text, json)?;
+    print(&text, output, || render(result));
     if result.valid {
         return Ok(OK);
     }
@@ -276,25 +276,20 @@ fn finish(result: &LoadResult, json: Option<&Path>, output: PerfOutput) -> Resul
     Ok(INCONCLUSIVE)
 }
 
-fn print<T: Serialize>(result: &T, output: PerfOutput, text: impl Fn() -> String) -> Result<(), Stopped> {
+fn print(json: &str, output: PerfOutput, text: impl Fn() -> String) {
     let text = match output {
         PerfOutput::Text => text(),
-        PerfOutput::Json => to_json(result)?,
+        PerfOutput::Json => json.to_owned(),
     };
+    // A reader that has gone, as in `quorate … | head`, is no error worth a message.
     let _ = io::stdout().write_all(text.as_bytes());
-    Ok(())
-}
-
-fn to_json<T: Serialize>(result: &T) -> Result<String, Stopped> {
-    let text = serde_json::to_string_pretty(result).map_err(|error| error.to_string()).map_err(stopped(FAILED))?;
-    Ok(text + "\n")
 }
 
 /// Writes a file whole or not at all.
-fn write_json<T: Serialize>(result: &T, path: Option<&Path>) -> Result<(), Stopped> {
+fn write_file(text: &str, path: Option<&Path>) -> Result<(), Stopped> {
     let Some(path) = path else { return Ok(()) };
     let partial = path.with_extension(format!("partial-{}", std::process::id()));
-    let written = fs::write(&partial, to_json(result)?).and_then(|()| fs::rename(&partial, path));
+    let written = fs::write(&partial, text).and_then(|()| fs::rename(&partial, path));
     written.map_err(|error| {
         let _ = fs::remove_file(&partial);
         Stopped { code: FAILED, text: format!("the result could not be written to {}: {error}", path.display()) }
@@ -330,8 +325,9 @@ fn measure_limit(arguments: LimitArguments) -> Result<u8, Stopped> {
     let limit_plan = LimitPlan { workload: plan.workload, replicas, threads, duration: plan.duration, seed: plan.seed };
     tell(&format!("executing on {replicas} stores for {:.1} s", plan.duration.as_secs_f64()));
     let result = limit::run(&limit_plan).map_err(|error| error.to_string()).map_err(stopped(FAILED))?;
-    write_json(&result, arguments.json.as_deref())?;
-    print(&result, arguments.output, || {
+    let json = serde_json::to_string_pretty(&result).map_err(|error| error.to_string()).map_err(stopped(FAILED))? + "\n";
+    write_file(&json, arguments.json.as_deref())?;
+    print(&json, arguments.output, || {
         format!(
             "ceiling              {:.0} transactions/s, each on {} stores with {} threads\n\
              execution            {:.1} ns\n\
@@ -346,6 +342,6 @@ fn measure_limit(arguments: LimitArguments) -> Result<u8, Stopped> {
             result.workload.read_share * 100.0,
             result.workload.distribution,
         )
-    })?;
+    });
     Ok(OK)
 }

@@ -18,7 +18,7 @@ use quorate_framework::{ReplicaId, RequestHeader, Sequence, SessionId};
 use rand::Rng;
 use rand::rngs::SmallRng;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::time::Instant;
 
 /// Takes what the engine wants done.
@@ -56,6 +56,8 @@ pub(crate) struct Engine {
     replicas: Vec<ReplicaId>,
     requests: Requests,
     sessions: Vec<Session>,
+    /// Where an open session stands in `sessions`.
+    open_sessions: HashMap<SessionId, usize>,
     /// Where to look first for room.
     next_session: usize,
     room: usize,
@@ -84,6 +86,7 @@ impl Engine {
             replicas: options.replicas.iter().map(|replica| replica.id).collect(),
             requests: Requests::default(),
             sessions: Vec::new(),
+            open_sessions: HashMap::new(),
             next_session: 0,
             room: 0,
             search: LeaderSearch::new(count, first, options.pauses),
@@ -316,8 +319,7 @@ impl Engine {
 
     /// The request that a reply speaks of.
     fn route(&self, session: SessionId, sequence: Sequence) -> Option<RequestKey> {
-        // The answers of one read mostly belong to few sessions, and there are few sessions.
-        self.sessions.iter().find(|known| known.id() == Some(session))?.find(sequence)
+        self.sessions[*self.open_sessions.get(&session)?].find(sequence)
     }
 }
 

@@ -28,7 +28,7 @@ pub enum ConnectError {
     #[error(transparent)]
     Options(#[from] OptionsError),
     /// Nobody opened the sessions in time.
-    #[error("the cluster took no session within {waited:?}:{}", describe(replicas))]
+    #[error("the cluster took no session within {:.1} s:{}", waited.as_secs_f64(), describe(replicas))]
     Unreachable {
         /// How long it was tried.
         waited: Duration,

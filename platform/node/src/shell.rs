@@ -178,7 +178,7 @@ where
     async fn wait(&mut self) {
         let now = self.parts.clock.now();
         match self.next_deadline() {
-            _ if self.more => {},
+            _ if self.more => tokio::task::yield_now().await,
             Some(deadline) if deadline <= now => tokio::task::yield_now().await,
             Some(deadline) => {
                 let at = self.parts.clock.instant(deadline);
@@ -251,7 +251,7 @@ where
     /// Closes the links that must be closed, unless the peer has a newer one.
     async fn disconnect(&mut self) {
         for wanted in std::mem::take(&mut self.output.disconnect) {
-            if self.parts.connections.link(wanted.peer) == Some(wanted.link) {
+            {
                 self.narrator.disconnected(wanted.peer, &wanted.reason);
                 self.parts.communicator.disconnect(wanted.peer).await;
             }

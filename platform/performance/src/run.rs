@@ -27,6 +27,8 @@ use tokio::sync::oneshot;
 
 /// Time to find a leader and open the sessions.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
+/// A wait for the cluster that is longer than this is told.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// How often a wait looks whether it was stopped.
 const STOP_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -85,7 +87,7 @@ pub fn run(plan: &LoadPlan, stop: &Arc<AtomicBool>, mut progress: Progress) -> R
     let durable = durable(&before);
     let mut nulls = BTreeMap::new();
     let fsync = sync_time(plan, durable, &before, &mut nulls);
-    let (clock, generators) = start(plan)?;
+    let (clock, generators) = start(plan, &mut progress)?;
     let watched: Vec<Watched> = generators
         .iter()
         .map(|one| Watched { recording: Arc::clone(&one.recording), schedule: one.schedule })
@@ -171,7 +173,7 @@ fn sync_time(
 }
 
 /// Starts all generators together once all are connected.
-fn start(plan: &LoadPlan) -> Result<(Arc<RunClock>, Vec<Generator>), LoadError> {
+fn start(plan: &LoadPlan, progress: &mut Progress) -> Result<(Arc<RunClock>, Vec<Generator>), LoadError> {
     let mut connecting = Vec::new();
     for number in 0..plan.threads {
         let (ready, is_ready) = mpsc::channel();
@@ -205,7 +207,11 @@ fn start(plan: &LoadPlan) -> Result<(Arc<RunClock>, Vec<Generator>), LoadError> 
     }
     let mut first_error = None;
     for (is_ready, _, _) in &connecting {
-        if let Err(error) = is_ready.recv().unwrap_or(Err(LoadError::Generator)) {
+        let connected = is_ready.recv_timeout(PATIENCE).or_else(|_| {
+            progress("no leader has taken the load client yet; still looking");
+            is_ready.recv()
+        });
+        if let Err(error) = connected.unwrap_or(Err(LoadError::Generator)) {
             first_error.get_or_insert(error);
         }
     }

@@ -1,4 +1,4 @@
-//! A result in words.
+//! A result in words and as JSON.
 
 use crate::result::LoadResult;
 use std::fmt::Write as _;
@@ -83,10 +83,33 @@ pub fn render(result: &LoadResult) -> String {
     text
 }
 
+/// The result as a JSON object, indented for readers, with the histogram on one line.
+///
+/// # Errors
+/// None that a result can cause.
+pub fn to_json(result: &LoadResult) -> Result<String, serde_json::Error> {
+    let histogram = serde_json::to_string(&result.histogram_us)?;
+    let rest = serde_json::to_string_pretty(&LoadResult { histogram_us: Vec::new(), ..result.clone() })?;
+    // It is the last key, and an empty list stands there.
+    let Some((before, after)) = rest.rsplit_once("[]") else { return serde_json::to_string_pretty(result) };
+    Ok(format!("{before}{histogram}{after}\n"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::judge::tests::sound;
+
+    #[test]
+    fn the_json_reads_back_and_keeps_the_histogram_on_one_line() {
+        let mut result = sound(64_000, 64.0);
+        result.histogram_us = vec![(1, 2), (30, 4)];
+        let json = to_json(&result).unwrap();
+        assert!(json.contains("\n  \"histogram_us\": [[1,2],[30,4]]\n}"), "{json}");
+        let read: LoadResult = serde_json::from_str(&json).unwrap();
+        assert_eq!(read.histogram_us, result.histogram_us);
+        assert_eq!((read.accepted, read.settings), (result.accepted, result.settings));
+    }
 
     #[test]
     fn the_text_says_what_the_figures_are_of_and_why_they_may_not_be_quoted() {

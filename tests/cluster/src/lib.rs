@@ -1,1 +1,253 @@
-//! Tests of Quorate over real processes, and of the shape of the workspace; see `tests/`.
+//! Real replica processes for tests: started from a fresh cluster file on free ports, watched through `/status`, stopped by their own
+//! process ids, always cleaned up.
+//!
+//! Everything here fails by panicking with what was seen: it is a test's own voice.
+
+#![allow(clippy::unwrap_used, clippy::missing_panics_doc)] // test support: a panic is the report
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// How long anything may take before a test gives up on it. Generous: the machine may be busy.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The built binary; built on the first call with the settings of the running tests.
+#[must_use]
+pub fn quorate_binary() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| {
+        let output = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--locked", "-p", "quorate", "--message-format", "json"])
+            .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).unwrap();
+        let messages = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let executable = messages.filter_map(|message| message["executable"].as_str().map(PathBuf::from)).next_back();
+        executable.expect("cargo names the binary it built")
+    })
+}
+
+/// Runs the binary to its end.
+#[must_use]
+pub fn quorate(arguments: &[&str]) -> Output {
+    Command::new(quorate_binary()).args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+/// A cluster of real processes.
+pub struct Cluster {
+    folder: TempDir,
+    replicas: BTreeMap<u32, Option<Child>>,
+    http_ports: BTreeMap<u32, u16>,
+}
+
+impl Cluster {
+    /// Starts `count` replicas with the published settings, changed by `changes`, and waits until they have a leader.
+    #[must_use]
+    pub fn start(count: u32, changes: &Value) -> Cluster {
+        let folder = tempfile::Builder::new().prefix("quorate cluster ").tempdir().unwrap();
+        let mut template = json!({ "consensus": "raft", "recovery_enabled": false });
+        for (key, value) in changes.as_object().unwrap() {
+            template[key] = value.clone();
+        }
+        let template_file = folder.path().join("template.config");
+        fs::write(&template_file, template.to_string()).unwrap();
+        let file = folder.path().join("cluster.json");
+        let (count_text, template_path) = (count.to_string(), template_file.to_str().unwrap().to_owned());
+        let output = quorate(&[
+            "config",
+            "new",
+            "--template",
+            &template_path,
+            "--replicas",
+            &count_text,
+            "--ports",
+            "free",
+            "--out",
+            file.to_str().unwrap(),
+        ]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let written: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+        let http_ports = written["replicas"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|replica| (replica["id"].as_u64().unwrap() as u32, replica["http_port"].as_u64().unwrap() as u16))
+            .collect();
+        let mut cluster = Cluster { folder, replicas: BTreeMap::new(), http_ports };
+        for id in 1..=count {
+            cluster.spawn(id);
+        }
+        cluster.wait_until("a leader is elected and everyone follows it", |cluster| {
+            let statuses: Vec<Value> = (1..=count).filter_map(|id| cluster.try_status(id)).collect();
+            statuses.len() == count as usize && statuses.iter().all(|status| status["leader"].is_u64())
+        });
+        cluster
+    }
+
+    /// The cluster file.
+    #[must_use]
+    pub fn file(&self) -> String {
+        self.folder.path().join("cluster.json").to_str().unwrap().to_owned()
+    }
+
+    /// A place for a test's own files.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Starts a replica's process.
+    pub fn spawn(&mut self, id: u32) {
+        let log = File::options().create(true).append(true).open(self.path(&format!("replica {id}.log"))).unwrap();
+        let data = self.path(&format!("data {id}"));
+        let child = Command::new(quorate_binary())
+            .args(["serve", "--config", &self.file(), "--id", &id.to_string(), "--data-dir"])
+            .arg(data)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        self.replicas.insert(id, Some(child));
+    }
+
+    /// A replica's log so far.
+    #[must_use]
+    pub fn log(&self, id: u32) -> String {
+        fs::read_to_string(self.path(&format!("replica {id}.log"))).unwrap_or_default()
+    }
+
+    /// Sends a signal to a replica's process.
+    pub fn signal(&self, id: u32, signal: Signal) {
+        let child = self.replicas[&id].as_ref().unwrap();
+        kill_process(Pid::from_child(child), signal).unwrap();
+    }
+
+    /// Kills a replica's process at once, and waits for its end.
+    pub fn kill(&mut self, id: u32) {
+        self.signal(id, Signal::KILL);
+        let mut child = self.replicas.get_mut(&id).unwrap().take().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// Stops a replica politely and gives its exit code.
+    pub fn terminate(&mut self, id: u32) -> Option<i32> {
+        self.signal(id, Signal::TERM);
+        let mut child = self.replicas.get_mut(&id).unwrap().take().unwrap();
+        child.wait().unwrap().code()
+    }
+
+    /// What a replica says of itself, if it answers.
+    #[must_use]
+    pub fn try_status(&self, id: u32) -> Option<Value> {
+        let url = format!("http://127.0.0.1:{}/status", self.http_ports[&id]);
+        let agent: ureq::Agent =
+            ureq::Agent::config_builder().timeout_global(Some(Duration::from_secs(2))).build().into();
+        let text = agent.get(&url).call().ok()?.body_mut().read_to_string().ok()?;
+        serde_json::from_str(&text).ok()
+    }
+
+    /// What a replica says of itself.
+    #[must_use]
+    pub fn status(&self, id: u32) -> Value {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match self.try_status(id) {
+                Some(status) => return status,
+                None => assert!(Instant::now() < end, "replica {id} does not answer:\n{}", self.log(id)),
+            }
+        }
+    }
+
+    /// The leader, as a majority of the running replicas names it.
+    #[must_use]
+    pub fn leader(&self) -> u32 {
+        let mut found = None;
+        self.wait_until("a majority names one leader", |cluster| {
+            let named: Vec<u64> =
+                cluster.http_ports.keys().filter_map(|id| cluster.try_status(*id)?["leader"].as_u64()).collect();
+            let most = named
+                .iter()
+                .copied()
+                .find(|id| named.iter().filter(|other| *other == id).count() * 2 > cluster.http_ports.len());
+            found = most.map(|id| id as u32);
+            found.is_some()
+        });
+        found.unwrap()
+    }
+
+    /// Waits for a condition, asking again as fast as the replicas answer.
+    pub fn wait_until(&self, what: &str, mut condition: impl FnMut(&Cluster) -> bool) {
+        let end = Instant::now() + PATIENCE;
+        while !condition(self) {
+            if Instant::now() > end {
+                let logs: Vec<String> =
+                    self.replicas.keys().map(|id| format!("replica {id}:\n{}", self.log(*id))).collect();
+                panic!("not within {PATIENCE:?}: {what}\n{}", logs.join("\n"));
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// Starts a load with these arguments; its JSON result will be in `load.json`.
+    #[must_use]
+    pub fn load(&self, arguments: &[&str]) -> Load {
+        let json = self.path("load.json");
+        let mut child = Command::new(quorate_binary());
+        child.args(["perf", "load", "--cluster", &self.file(), "--json"]).arg(&json).args(arguments);
+        let log = self.path("load.log");
+        child
+            .stdin(Stdio::null())
+            .stdout(File::create(&log).unwrap())
+            .stderr(File::options().append(true).open(&log).unwrap());
+        Load { child: child.spawn().unwrap(), json, log }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for child in self.replicas.values_mut().flatten() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// A running load.
+pub struct Load {
+    child: Child,
+    json: PathBuf,
+    log: PathBuf,
+}
+
+impl Load {
+    /// What it has printed so far.
+    #[must_use]
+    pub fn printed(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Waits for its end; gives its exit code and its result.
+    #[must_use]
+    pub fn finish(mut self) -> (Option<i32>, Value) {
+        let code = self.child.wait().unwrap().code();
+        let text = fs::read_to_string(&self.json).unwrap_or_else(|_| panic!("no result:\n{}", self.printed()));
+        (code, serde_json::from_str(&text).unwrap())
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

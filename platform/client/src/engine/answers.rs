@@ -89,6 +89,7 @@ impl Engine {
             return;
         }
         self.sessions[session].state = SessionState::Open(id);
+        self.open_sessions.insert(id, session);
         self.room += self.sessions[session].room(self.options.session_window_frames);
     }
 
@@ -172,6 +173,9 @@ impl Engine {
             self.end(now, key, outcome);
         }
         self.room -= self.sessions[session].room(self.options.session_window_frames);
+        if let Some(id) = self.sessions[session].id() {
+            self.open_sessions.remove(&id);
+        }
         let nonce = self.nonce();
         self.sessions[session] = Session::opening(nonce);
         self.ask_to_open(session, now);

@@ -179,3 +179,14 @@ pub(crate) enum Output {
     /// One JSON object for programs
     Json,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_does_not_contradict_itself() {
+        Arguments::command().debug_assert();
+    }
+}

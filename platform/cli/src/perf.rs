@@ -325,7 +325,8 @@ fn measure_limit(arguments: LimitArguments) -> Result<u8, Stopped> {
     let limit_plan = LimitPlan { workload: plan.workload, replicas, threads, duration: plan.duration, seed: plan.seed };
     tell(&format!("executing on {replicas} stores for {:.1} s", plan.duration.as_secs_f64()));
     let result = limit::run(&limit_plan).map_err(|error| error.to_string()).map_err(stopped(FAILED))?;
-    let json = serde_json::to_string_pretty(&result).map_err(|error| error.to_string()).map_err(stopped(FAILED))? + "\n";
+    let json =
+        serde_json::to_string_pretty(&result).map_err(|error| error.to_string()).map_err(stopped(FAILED))? + "\n";
     write_file(&json, arguments.json.as_deref())?;
     print(&json, arguments.output, || {
         format!(

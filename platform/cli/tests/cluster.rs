@@ -1,6 +1,8 @@
 //! Real replicas over loopback: they form, elect, serve a write, survive the loss of the leader, stop cleanly, and are idle when
 //! nothing happens.
 
+#![allow(clippy::unwrap_used)] // Helpers of tests are tests, too.
+
 mod common;
 
 use common::{Cluster, Process};
@@ -87,6 +89,9 @@ fn a_replica_alone_waits_names_who_is_missing_and_costs_next_to_nothing() {
         (used(&after) - used(&before), (figure(&after, "uptime_ms") - figure(&before, "uptime_ms")) * 1_000);
     // It dials, it is asked thirty times, it is a debug build on a busy machine: still a few percent at most.
     assert!(used_us * 20 < passed_us, "{used_us} of {passed_us} us");
+    let mut cluster = cluster;
+    cluster.replicas[0].signal("INT");
+    assert_eq!(cluster.replicas[0].wait(Duration::from_secs(10)).code(), Some(0), "it has nothing to hand over");
     let log = cluster.replicas[0].log();
     assert!(log.contains("forming: waiting for replicas 1, 3"), "{log}");
     assert!(log.lines().count() < 20, "a few lines, not one for each attempt:\n{log}");
@@ -105,4 +110,30 @@ fn a_stopped_replica_is_not_ready_but_the_others_go_on() {
     cluster.replicas[stopped].signal("CONT");
     let waited = cluster.wait(30);
     assert_eq!(waited.code, 0, "{}", waited.err);
+}
+
+#[test]
+fn replicas_with_settings_that_must_agree_and_do_not_refuse_each_other_and_name_the_setting() {
+    let folder = common::folder();
+    let config = common::cluster_file(folder.path(), 2);
+    let other = folder.path().join("other.json");
+    let text = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&other, text.replacen('{', "{ \"election_timeout_ms\": 900,", 1)).unwrap();
+    let first = Process::serve(&config, 1, folder.path().join("1.log"));
+    let second = Process::serve(&other, 2, folder.path().join("2.log"));
+    let cluster = Cluster { replicas: vec![first, second], config, folder };
+    let told = "settings of replica 2 (there) and replica 1 (here) must agree and differ: \
+                election_timeout_ms: \"900\" there, \"500\" here";
+    cluster.status_until("both logs name the setting", |_| {
+        cluster.replicas.iter().all(|replica| replica.log().contains(told))
+    });
+    let waited = cluster.wait(1);
+    assert_eq!(waited.code, 1);
+    assert!(waited.err.contains("election_timeout_ms"), "{}", waited.err);
+    let (code, status) = cluster.status();
+    assert_eq!(code, 1);
+    assert!(
+        reachable(&status).iter().all(|replica| replica["forming"]["state"] == "forming"),
+        "no half-working cluster"
+    );
 }

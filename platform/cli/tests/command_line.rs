@@ -15,6 +15,10 @@ const COMMANDS: &[&[&str]] = &[
     &["cluster"],
     &["cluster", "wait"],
     &["cluster", "status"],
+    &["perf"],
+    &["perf", "load"],
+    &["perf", "merge"],
+    &["perf", "limit"],
 ];
 
 #[test]
@@ -31,7 +35,7 @@ fn help_and_version_go_to_stdout_with_exit_code_0() {
 
 #[test]
 fn the_help_of_each_command_that_does_something_has_an_example() {
-    for command in COMMANDS.iter().filter(|command| !matches!(command, [] | ["config"] | ["cluster"])) {
+    for command in COMMANDS.iter().filter(|command| !matches!(command, [] | ["config"] | ["cluster"] | ["perf"])) {
         let shown = run(&[*command, &["--help"]].concat());
         let example = format!("\n  quorate {}", command.join(" "));
         assert!(shown.out.contains("Example") && shown.out.contains(&example), "{command:?}: {}", shown.out);

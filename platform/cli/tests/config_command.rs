@@ -1,5 +1,7 @@
 //! `quorate config`: what it writes can be used, and what it refuses it refuses whole (cases B64, B65, B70, V18).
 
+#![allow(clippy::unwrap_used)] // Helpers of tests are tests, too.
+
 mod common;
 
 use common::{folder, run, template, text};

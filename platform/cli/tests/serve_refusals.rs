@@ -1,5 +1,7 @@
 //! What `quorate serve` and `quorate init` refuse, with which exit code, and that nothing is left behind (cases V09, V18, V20, B67).
 
+#![allow(clippy::unwrap_used)] // Helpers of tests are tests, too.
+
 mod common;
 
 use common::{Ran, cluster_file, folder, run, text};

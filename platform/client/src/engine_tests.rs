@@ -376,6 +376,25 @@ fn a_late_answer_settles_a_request_and_the_answer_to_its_repetition_changes_noth
 }
 
 #[test]
+fn a_late_refusal_of_an_earlier_attempt_says_nothing_of_the_present_one() {
+    for status in [Status::NotLeader, Status::Busy, Status::Unsupported, Status::Stopped] {
+        let (mut world, _, link) = World::open();
+        assert!(world.submit(1));
+        let (_, frame) = world.one_sent();
+        world.pass(1_000);
+        world.pump();
+        world.pass(100);
+        let other = world.connect();
+        let (_, again) = world.one_sent();
+        let target = world.target();
+        world.reply(link, &frame, status, Some((target + 1) % 3));
+        assert_eq!((world.sent().len(), world.target(), world.engine.in_flight()), (0, target, 1), "{status:?}");
+        world.reply(other, &again, Status::Ok, None);
+        assert_eq!(world.outcomes(), [(1, done())], "{status:?}");
+    }
+}
+
+#[test]
 fn an_invalid_request_is_certainly_not_done_and_says_why() {
     let (mut world, _, link) = World::open();
     assert!(world.submit(1));

@@ -207,3 +207,17 @@ async fn stop_at(mut signal: Signal, name: &'static str, stop: StopSwitch, lanes
         lanes.notify();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_halt_is_a_failure_with_its_reason_and_a_wrong_input_is_the_users() {
+        let halted = ServeError::Halted(HaltReason::Safety("two leaders of term 4".to_owned()));
+        assert_eq!((halted.exit_code(), halted.to_string().as_str()), (1, "halted: safety: two leaders of term 4"));
+        let unknown = ServeError::UnknownReplica(UnknownReplica { id: 7, known: Vec::new() });
+        assert_eq!(unknown.exit_code(), 2);
+        assert_eq!(ServeError::Setup(io::ErrorKind::OutOfMemory.into()).exit_code(), 1);
+    }
+}

@@ -3,13 +3,15 @@
 //! It runs as one task of a current-thread runtime beside the connections' reader and writer tasks. A turn takes everything that has
 //! come in, under quotas. What it wants is carried out in this order: claim, frames to peers, lost links, (records, with recovery),
 //! execution, answers to clients. So appends and acknowledgements are on their way before anything is executed, and one call serves
-//! the whole group.
+//! a whole group. A turn is bounded: by quotas what it takes in, and by the size of a group what it executes; the rest has to wait
+//! for the next turn, which comes at once.
 //!
 //! At its end, by a wish or by a halt, it tells those that wait that the outcome is unknown, refuses who comes later, closes the
 //! links to peers at once so that they need not wait for a timeout, and goes when nothing more comes in, at the latest after
 //! [`FAREWELL`].
 
 mod alarm;
+mod backlog;
 mod connections;
 mod narrator;
 pub mod round_trips;
@@ -22,6 +24,7 @@ use crate::clock::Clock;
 use crate::driver::{Driver, TurnInput, TurnOutput};
 use crate::status::{CoreSnapshot, ShellCounters, StatusBoard};
 use alarm::Alarm;
+use backlog::Backlog;
 use narrator::Narrator;
 use quorate_framework::{
     Consensus, ExecutorCommand, HaltReason, Position, RecoverySpec, ReplicaCommunicator, Time, TransactionExecutor,
@@ -105,6 +108,8 @@ pub struct Shell<C: Consensus, L, T, E> {
     alarm: Alarm,
     /// The lanes hold more than the last turn's quotas allowed.
     more: bool,
+    /// What is to be executed.
+    backlog: Backlog,
     ending: Option<Ending>,
     /// With an ending: when to go at the latest, and when to go if nothing more comes in.
     farewell: (Time, Time),
@@ -144,6 +149,7 @@ where
             output: TurnOutput::new(),
             alarm: Alarm::new(),
             more: false,
+            backlog: Backlog::default(),
             ending: None,
             farewell: (Time::ZERO, Time::ZERO),
             executed: Position::ZERO,
@@ -158,6 +164,7 @@ where
         loop {
             self.wait().await;
             if self.parts.stop.is_on() && self.ending.is_none() {
+                self.backlog.clear();
                 self.parts.driver.stop(&mut self.output);
                 self.carry_out().await;
                 self.end(Ending::Stopped).await;
@@ -178,7 +185,7 @@ where
     async fn wait(&mut self) {
         let now = self.parts.clock.now();
         match self.next_deadline() {
-            _ if self.more => tokio::task::yield_now().await,
+            _ if self.more || !self.backlog.is_empty() => tokio::task::yield_now().await,
             Some(deadline) if deadline <= now => tokio::task::yield_now().await,
             Some(deadline) => {
                 let at = self.parts.clock.instant(deadline);
@@ -211,6 +218,8 @@ where
         if is_due || !self.input.is_empty() {
             self.counters.turns += 1;
             self.parts.driver.turn(now, &mut self.input, &mut self.output);
+            self.carry_out().await;
+        } else if !self.backlog.is_empty() {
             self.carry_out().await;
         }
         if self.ending.is_none() {
@@ -251,7 +260,7 @@ where
     /// Closes the links that must be closed, unless the peer has a newer one.
     async fn disconnect(&mut self) {
         for wanted in std::mem::take(&mut self.output.disconnect) {
-            {
+            if self.parts.connections.link(wanted.peer) == Some(wanted.link) {
                 self.narrator.disconnected(wanted.peer, &wanted.reason);
                 self.parts.communicator.disconnect(wanted.peer).await;
             }
@@ -259,10 +268,11 @@ where
     }
 
     async fn execute(&mut self) {
-        if self.output.commands.is_empty() {
+        self.backlog.append(&mut self.output.commands);
+        let group = self.backlog.take_group();
+        if group.is_empty() {
             return;
         }
-        let group = std::mem::take(&mut self.output.commands);
         self.counters.groups_executed += 1;
         self.counters.batches_executed += group.iter().map(batches).sum::<u64>();
         match self.parts.executor.execute(group).await {
@@ -277,6 +287,7 @@ where
     /// Begins the end: no peer is linked any more, and the time to go is set.
     async fn end(&mut self, ending: Ending) {
         self.ending = Some(ending);
+        self.backlog.clear();
         for peer in self.parts.connections.shut_out_peers() {
             self.parts.communicator.disconnect(peer).await;
         }

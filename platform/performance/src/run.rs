@@ -1,21 +1,21 @@
 //! One load run from beginning to end: looks at the replicas, starts the generators, watches, measures, drains, judges. Blocks.
 
+mod finished;
+
 use crate::clock::RunClock;
 use crate::fsync_probe;
-use crate::gaps::common_gaps;
 use crate::generator::{Failure, Watcher, drive};
-use crate::host::{HostFacts, load_average, process_cpu};
-use crate::judge::{derive_from_replicas, histogram_to_list, judge, latencies};
-use crate::monitor::{Progress, Samples, Watched, watch};
+use crate::host::{load_average, process_cpu};
+use crate::monitor::{Progress, Watched, watch};
 use crate::plan::LoadPlan;
-use crate::recording::{Recording, latency_histogram};
-use crate::replicas::{Statuses, compare, grouped_settings, leader_of, read_statuses};
-use crate::result::{FailureCounts, LoadAverage, LoadResult, MedianAndTailMs, RunSettings};
+use crate::recording::Recording;
+use crate::replicas::{Statuses, read_statuses};
+use crate::result::{FailureCounts, LoadAverage, LoadResult, MedianAndTailMs};
 use crate::schedule::Schedule;
 use crate::windowed_load::{WindowedLoad, WindowedLoadOptions};
 use crate::workload::BatchMaker;
+use finished::{Finished, Moment};
 use quorate_client::{ClientCounters, ConnectError, SessionClient};
-use quorate_framework::ReplicaId;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -65,14 +65,6 @@ struct Generator {
     recording: Arc<Recording>,
     schedule: Option<Schedule>,
     thread: JoinHandle<FailureCounts>,
-}
-
-/// What is known at one moment of the measurement.
-struct Moment {
-    statuses: Statuses,
-    cpu: Duration,
-    refused: u64,
-    retried: u64,
 }
 
 /// Runs a plan. `stop` ends it early; lines of progress go to `progress`.
@@ -293,182 +285,4 @@ fn moment(plan: &LoadPlan, watched: &[Watched]) -> Moment {
     let sum = |count: fn(&Recording) -> u64| watched.iter().map(|watched| count(&watched.recording)).sum();
     let (cpu, refused, retried) = (process_cpu(), sum(Recording::refused_in_all), sum(Recording::retried_in_all));
     Moment { statuses: read_statuses(plan.cluster.replicas()), cpu, refused, retried }
-}
-
-/// Everything a run has left.
-struct Finished {
-    clock: Arc<RunClock>,
-    watched: Vec<Watched>,
-    samples: Samples,
-    failures: FailureCounts,
-    before: Statuses,
-    at_start: Moment,
-    at_end: Moment,
-    after: Statuses,
-    started_unix_ms: u64,
-    fsync: Option<MedianAndTailMs>,
-    durable: Option<bool>,
-}
-
-impl Finished {
-    fn result(
-        self,
-        plan: &LoadPlan,
-        mut nulls: BTreeMap<String, String>,
-        load_average: LoadAverage,
-    ) -> Result<LoadResult, LoadError> {
-        let seconds = self.clock.measured().as_secs_f64();
-        if seconds == 0.0 {
-            return Err(LoadError::Stopped);
-        }
-        let mut histogram = latency_histogram();
-        let (mut latency_sum, mut batches, mut accepted, mut in_all) = (Duration::ZERO, 0, 0, 0);
-        let mut gaps = Vec::new();
-        for watched in &self.watched {
-            let (measured, gaps_of) = watched.recording.finish();
-            // All have the same bounds.
-            let _ = histogram.add(&measured.histogram);
-            latency_sum += measured.latency_sum;
-            batches += measured.batches;
-            accepted += measured.transactions;
-            in_all += measured.transactions_in_all;
-            gaps.push(gaps_of);
-        }
-        let sum = |count: fn(&Recording) -> u64| self.watched.iter().map(|one| count(&one.recording)).sum::<u64>();
-        let errors = sum(Recording::errors);
-        let latency_sum_us = latency_sum.as_secs_f64() * 1e6;
-        let (Some(latency_ms), Some(in_flight_mean)) = (latencies(&histogram, latency_sum_us), self.samples.mean())
-        else {
-            let examples = self.failures.examples.iter().map(|example| format!("; {example}")).collect();
-            return Err(LoadError::NoSamples { seconds, errors, examples });
-        };
-        let rtt_ms = self.round_trip(plan, &mut nulls);
-        if self.durable.is_none() {
-            nulls.insert("durable".to_owned(), "no replica's status says so, or they differ".to_owned());
-        }
-        let commit = self.commit();
-        if commit.is_none() {
-            nulls.insert("commit".to_owned(), "neither the replicas nor this program know it".to_owned());
-        }
-        let mut result = LoadResult {
-            experiment: "load".to_owned(),
-            protocol: plan.cluster.settings().consensus.name().to_owned(),
-            replicas: plan.cluster.replicas().len(),
-            durable: self.durable,
-            valid: false,
-            invalid_because: self.executed_too_little(in_all).into_iter().collect(),
-            interrupted: self.clock.was_ended_early(),
-            throughput_per_s: accepted as f64 / seconds,
-            batches_per_s: batches as f64 / seconds,
-            latency_unit: latency_unit(plan),
-            latency_ms,
-            in_flight_mean,
-            in_flight_standard_error: self.samples.standard_error(),
-            little_law_ratio: None,
-            fsync_ms: self.fsync,
-            rtt_ms,
-            leader_batch_mean: None,
-            fsyncs_per_write: None,
-            cpu_us_per_transaction: None,
-            client_cpu_us_per_transaction: None,
-            accepted,
-            refused: sum(Recording::refused_in_all) - self.at_start.refused,
-            retried: sum(Recording::retried_in_all) - self.at_start.retried,
-            errors,
-            failures: self.failures.clone(),
-            gaps_ms: common_gaps(&gaps),
-            leader_changes: self.watched.iter().map(|one| one.recording.leader_changes()).max().unwrap_or(0),
-            reads: (plan.workload.read_share > 0.0)
-                .then(|| "through the log, as commands: this version has no reads outside it".to_owned()),
-            unsent: plan.rate_per_s.map(|_| self.unsent(plan)),
-            duration_s: seconds,
-            warm_up_s: plan.warm_up.as_secs_f64(),
-            clients: 1,
-            notes: self.notes(plan, seconds),
-            load_average,
-            host: HostFacts::read(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            commit,
-            started_unix_ms: self.started_unix_ms,
-            null_because: nulls,
-            settings: RunSettings {
-                client: plan.client_settings(),
-                cluster: plan.cluster.effective_settings(),
-                replicas: grouped_settings(&self.at_end.statuses),
-            },
-            replica_figures: compare(&self.at_start.statuses, &self.at_end.statuses),
-            latency_sum_us,
-            histogram_us: histogram_to_list(&histogram),
-        };
-        let client_cpu = self.at_end.cpu.saturating_sub(self.at_start.cpu);
-        derive_from_replicas(&mut result, client_cpu.as_secs_f64() * 1e6);
-        judge(&mut result);
-        Ok(result)
-    }
-
-    fn round_trip(&self, plan: &LoadPlan, nulls: &mut BTreeMap<String, String>) -> Option<MedianAndTailMs> {
-        let statuses = &self.at_end.statuses;
-        let of_leader = leader_of(statuses).and_then(|id| statuses.get(&ReplicaId(id))?.as_ref().ok()?.round_trip_ms);
-        let any =
-            || statuses.values().flatten().filter_map(|status| status.round_trip_ms).max_by_key(|trip| trip.count);
-        let found = of_leader.or_else(any);
-        if found.is_none() {
-            let reason = match plan.cluster.replicas().len() {
-                1 => "a cluster of one has no round trips",
-                _ => "no replica's status says how long its round trips take",
-            };
-            nulls.insert("rtt_ms".to_owned(), reason.to_owned());
-        }
-        found.map(|trip| MedianAndTailMs { p50: trip.p50, p99: trip.p99 })
-    }
-
-    fn commit(&self) -> Option<String> {
-        let known = |commit: &String| commit != "unknown" && !commit.is_empty();
-        let of_replicas =
-            self.at_end.statuses.values().flatten().find_map(|status| status.commit.clone().filter(known));
-        of_replicas.or_else(|| option_env!("QUORATE_COMMIT").map(str::to_owned))
-    }
-
-    /// An answer that nobody executed would be the worst of results: the replicas' own counts must cover what was answered.
-    fn executed_too_little(&self, answered: u64) -> Option<String> {
-        let growth = compare(&self.before, &self.after).into_iter().filter_map(|replica| replica.executed).max()?;
-        (growth < answered)
-            .then(|| format!("{answered} transactions were answered, but no replica executed more than {growth}"))
-    }
-
-    fn unsent(&self, plan: &LoadPlan) -> u64 {
-        let of = |watched: &Watched| {
-            let due = watched.schedule.map_or(0, |schedule| schedule.due(self.clock.end()));
-            due.saturating_sub(watched.recording.issued_in_all())
-        };
-        self.watched.iter().map(of).sum::<u64>() * u64::from(plan.workload.batch)
-    }
-
-    fn notes(&self, plan: &LoadPlan, seconds: f64) -> Vec<String> {
-        let mut notes = Vec::new();
-        let cpu = self.at_end.cpu.saturating_sub(self.at_start.cpu).as_secs_f64();
-        let share = cpu / seconds / plan.threads as f64;
-        if share > 0.9 {
-            notes.push(format!(
-                "the load client used {:.0} % of a processor per generator thread: it may be the limit, not the cluster",
-                share * 100.0
-            ));
-        }
-        if self.durable == Some(false) {
-            notes.push("not durable: recovery is off".to_owned());
-        }
-        for id in &plan.expect_down {
-            notes.push(format!("replica {id} was meant to be down"));
-        }
-        notes
-    }
-}
-
-fn latency_unit(plan: &LoadPlan) -> String {
-    let what = match plan.workload.batch {
-        1 => "one batch of 1 transaction".to_owned(),
-        count => format!("one batch of {count} transactions"),
-    };
-    let since = if plan.rate_per_s.is_some() { "the time it was meant to be sent" } else { "its first submit" };
-    format!("{what}, from {since} through all retries")
 }

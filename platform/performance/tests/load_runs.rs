@@ -11,7 +11,6 @@ use quorate_performance::text::to_json;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::{Duration, Instant};
 use support::{Behaviour, Replica};
 
@@ -142,11 +141,9 @@ fn a_run_ended_early_has_a_result_that_says_so() {
     let plan = plan(&replica, folder.path(), |input| input.duration = given("60"));
     let stop = Arc::<AtomicBool>::default();
     let stopping = Arc::clone(&stop);
-    thread::spawn(move || {
-        thread::sleep(Duration::from_millis(900));
-        stopping.store(true, Ordering::SeqCst);
-    });
-    let result = ran_on(&plan, &stop).result.unwrap();
+    // A line of progress shows that the measurement runs.
+    let progress = move |line: &str| stopping.store(line.contains(" run "), Ordering::SeqCst);
+    let result = run(&plan, &stop, Box::new(progress)).unwrap();
     assert!(result.interrupted && !result.valid && result.duration_s < 30.0, "{result:?}");
     assert!(result.invalid_because[0].starts_with("ended early by its user after"), "{:?}", result.invalid_because);
     assert!(result.accepted > 0);

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -42,8 +42,12 @@ pub fn quorate(arguments: &[&str]) -> Output {
     Command::new(quorate_binary()).args(arguments).stdin(Stdio::null()).output().unwrap()
 }
 
+/// Clusters of one test process run one after the other: two cores carry one at a time.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
 /// A cluster of real processes.
 pub struct Cluster {
+    _turn: MutexGuard<'static, ()>,
     folder: TempDir,
     replicas: BTreeMap<u32, Option<Child>>,
     http_ports: BTreeMap<u32, u16>,
@@ -53,6 +57,8 @@ impl Cluster {
     /// Starts `count` replicas with the published settings, changed by `changes`, and waits until they have a leader.
     #[must_use]
     pub fn start(count: u32, changes: &Value) -> Cluster {
+        // A test that failed before says nothing about this one.
+        let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = tempfile::Builder::new().prefix("quorate cluster ").tempdir().unwrap();
         let mut template = json!({ "consensus": "raft", "recovery_enabled": false });
         for (key, value) in changes.as_object().unwrap() {
@@ -82,7 +88,7 @@ impl Cluster {
             .iter()
             .map(|replica| (replica["id"].as_u64().unwrap() as u32, replica["http_port"].as_u64().unwrap() as u16))
             .collect();
-        let mut cluster = Cluster { folder, replicas: BTreeMap::new(), http_ports };
+        let mut cluster = Cluster { _turn: turn, folder, replicas: BTreeMap::new(), http_ports };
         for id in 1..=count {
             cluster.spawn(id);
         }

@@ -1,6 +1,7 @@
 //! What the tests of the command share: running it, and clusters of real processes that are always cleaned up.
 
 #![allow(dead_code)] // Each test file uses its part.
+#![allow(clippy::unwrap_used)] // A part of tests and of nothing else.
 
 use serde_json::Value;
 use std::fs::{self, File};

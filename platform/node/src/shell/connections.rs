@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 
-/// Messages and bytes that one turn takes from each lane, so that no lane starves the others: a full lane still takes turns with
-/// those before it.
+/// Messages and bytes that one turn takes from each lane. They bound how long a turn takes, execution included: votes and heartbeats
+/// that come in meanwhile wait that long, and so does the pipeline, since nothing else happens in between. They are still far above
+/// what makes the cost of a turn itself, its system calls, disappear.
 const QUOTAS: [(usize, usize); 5] =
-    [(4_096, 1 << 20), (4_096, 1 << 20), (1_024, 16 << 20), (4_096, 8 << 20), (16, 16 << 20)];
+    [(4_096, 1 << 20), (4_096, 1 << 20), (256, 1 << 20), (1_024, 256 << 10), (16, 4 << 20)];
 
 /// Figures of the transport.
 #[derive(Clone, Debug, Default)]

@@ -55,6 +55,7 @@ impl Connections for TestConnections {
     fn take(&mut self, input: &mut TurnInput) -> bool {
         let mut door = self.door.lock();
         door.takes += 1;
+        assert!(door.takes < 100_000, "the shell spins");
         for inbound in door.groups.pop_front().unwrap_or_default() {
             if let Inbound::PeerConnected { peer, link, .. } = &inbound {
                 door.links.insert(*peer, *link);
@@ -242,6 +243,28 @@ async fn appends_leave_before_execution_and_answers_after_it_with_one_call_for_t
     let calls = running.calls(6).await;
     assert_eq!(calls[3..], ["send [Replication]", "execute 1 up to 3", "reply 3:Ok"]);
     assert!(running.connections.door.lock().claims[0].formed_on.is_some(), "handshakes claim that it is formed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_commit_is_executed_in_pieces_between_which_answers_and_frames_leave() {
+    let count = 2 * backlog::GROUP_BATCHES as u64;
+    let blocks: Vec<BlockId> = (1..=count).map(|position| block(position, 0)).collect();
+    let message = ScriptedMessage::new(Lane::Control, 1);
+    let core = Scripted::new()
+        .once(
+            EventKind::Propose,
+            [Step::AcceptAll { first: Position(1), variant: 0 }, Step::Execute { first: Position(1), blocks }],
+        )
+        .once(EventKind::Executed, [Step::Send(Destination::All, message)]);
+    let running = Running::start(core, executor);
+    running.connections.arrive(vec![connected(1)]);
+    running.connections.arrive((1..=count).map(request).collect());
+    let calls = running.calls(5).await;
+    assert_eq!(calls[0], "execute 256 up to 256");
+    assert!(calls[1].starts_with("reply 1:Ok ") && calls[1].ends_with(" 256:Ok"), "{}", calls[1]);
+    assert_eq!(calls[2], "send [Control]", "what the protocol says to the first piece does not wait for the second");
+    assert_eq!(calls[3], "execute 256 up to 512");
+    assert!(calls[4].starts_with("reply 257:Ok ") && calls[4].ends_with(" 512:Ok"), "{}", calls[4]);
 }
 
 #[tokio::test(start_paused = true)]

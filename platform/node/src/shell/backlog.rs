@@ -1,0 +1,155 @@
+//! Orders to the executor that wait for their turn.
+//!
+//! A commit may set thousands of batches free at once. Carried out in one go they would keep the core from its heartbeats and the
+//! clients from their answers, so a turn takes a bounded group of them and the rest waits, in order. What waits is bounded by the
+//! log: nothing unexecuted leaves it.
+
+use quorate_framework::{ExecuteRange, ExecutorCommand};
+use std::collections::VecDeque;
+
+/// Batches in one group at most.
+pub(super) const GROUP_BATCHES: usize = 256;
+/// Bytes of payloads in one group at most; a single larger batch still passes, alone.
+const GROUP_BYTES: usize = 256 << 10;
+
+/// The orders that wait.
+#[derive(Debug, Default)]
+pub(super) struct Backlog {
+    commands: VecDeque<ExecutorCommand>,
+}
+
+impl Backlog {
+    /// Adds orders behind those that wait.
+    pub(super) fn append(&mut self, commands: &mut Vec<ExecutorCommand>) {
+        self.commands.extend(commands.drain(..));
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.commands.is_empty()
+    }
+
+    /// Forgets everything: nothing is executed any more.
+    pub(super) fn clear(&mut self) {
+        self.commands.clear();
+    }
+
+    /// Takes the next group, empty if nothing waits.
+    pub(super) fn take_group(&mut self) -> Vec<ExecutorCommand> {
+        let mut group = Vec::new();
+        let (mut batches, mut bytes) = (0, 0);
+        while let Some(command) = self.commands.pop_front() {
+            let range = match &command {
+                ExecutorCommand::Execute { range, .. } | ExecutorCommand::Speculate { range, .. } => range,
+                _ => {
+                    group.push(command);
+                    continue;
+                }
+            };
+            let is_whole = matches!(command, ExecutorCommand::Speculate { .. }) && group.is_empty();
+            let fitting = fitting(range, &mut batches, &mut bytes);
+            if is_whole || fitting == range.batches.len() {
+                group.push(command);
+                continue;
+            }
+            let (now, later) = split(command, fitting);
+            self.commands.push_front(later);
+            group.extend(now);
+            break;
+        }
+        group
+    }
+}
+
+/// How many batches of a range still fit into a group that holds `batches` and `bytes`; counts them in.
+fn fitting(range: &ExecuteRange, batches: &mut usize, bytes: &mut usize) -> usize {
+    let mut count = 0;
+    for batch in &range.batches {
+        let length = batch.payload.len();
+        if *batches > 0 && (*batches >= GROUP_BATCHES || *bytes + length > GROUP_BYTES) {
+            break;
+        }
+        *batches += 1;
+        *bytes += length;
+        count += 1;
+    }
+    count
+}
+
+/// Cuts a command after `count` of its batches: what is carried out now, if anything, and what waits. A speculation is one state over
+/// one base and waits whole.
+fn split(command: ExecutorCommand, count: usize) -> (Option<ExecutorCommand>, ExecutorCommand) {
+    match command {
+        ExecutorCommand::Execute { mut range, answers } if count > 0 => {
+            let batches = range.batches.split_off(count);
+            let first = range.last().next();
+            let later = ExecutorCommand::Execute { range: ExecuteRange { first, batches }, answers };
+            (Some(ExecutorCommand::Execute { range, answers }), later)
+        }
+        command => (None, command),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use quorate_framework::entry::EntryKind;
+    use quorate_framework::{Batch, BlockId, Position};
+
+    fn execute(first: u64, count: usize, bytes: usize) -> ExecutorCommand {
+        let payload = Bytes::from(vec![0; bytes]);
+        let batch = Batch { block: BlockId::default(), kind: EntryKind::Request, payload };
+        ExecutorCommand::Execute {
+            range: ExecuteRange { first: Position(first), batches: vec![batch; count] },
+            answers: true,
+        }
+    }
+
+    /// First position and number of batches of each command of each group.
+    fn groups(commands: Vec<ExecutorCommand>) -> Vec<Vec<(u64, usize)>> {
+        let (mut backlog, mut commands) = (Backlog::default(), commands);
+        backlog.append(&mut commands);
+        let mut groups = Vec::new();
+        while !backlog.is_empty() {
+            let shown = |command: ExecutorCommand| match command {
+                ExecutorCommand::Execute { range, .. } => (range.first.0, range.batches.len()),
+                _ => (0, 0),
+            };
+            groups.push(backlog.take_group().into_iter().map(shown).collect());
+        }
+        groups
+    }
+
+    #[test]
+    fn a_long_range_is_carried_out_in_consecutive_pieces() {
+        assert_eq!(groups(vec![execute(1, 600, 8)]), [[(1, 256)], [(257, 256)], [(513, 88)]]);
+    }
+
+    #[test]
+    fn bytes_bound_a_group_and_a_larger_batch_passes_alone() {
+        assert_eq!(groups(vec![execute(1, 3, 200 << 10)]), [[(1, 1)], [(2, 1)], [(3, 1)]]);
+        assert_eq!(groups(vec![execute(1, 2, 900 << 10)]), [[(1, 1)], [(2, 1)]]);
+    }
+
+    #[test]
+    fn order_is_kept_and_what_has_no_batches_is_never_left_behind() {
+        let digest = || ExecutorCommand::Digest;
+        let taken = groups(vec![digest(), execute(1, 200, 8), digest(), execute(201, 100, 8), digest()]);
+        assert_eq!(taken, [vec![(0, 0), (1, 200), (0, 0), (201, 56)], vec![(257, 44), (0, 0)]]);
+    }
+
+    #[test]
+    fn a_speculation_is_not_cut() {
+        let ExecutorCommand::Execute { range, .. } = execute(201, 100, 8) else { return };
+        let mut commands = vec![execute(1, 200, 8), ExecutorCommand::Speculate { base: BlockId::default(), range }];
+        let mut backlog = Backlog::default();
+        backlog.append(&mut commands);
+        assert_eq!(backlog.take_group().len(), 1);
+        let group = backlog.take_group();
+        assert!(matches!(&group[..], [ExecutorCommand::Speculate { range, .. }] if range.batches.len() == 100));
+        let ExecutorCommand::Execute { range, .. } = execute(301, 1_000, 8) else { return };
+        backlog.append(&mut vec![ExecutorCommand::Speculate { base: BlockId::default(), range }]);
+        assert_eq!(backlog.take_group().len(), 1, "larger than a group, and whole all the same");
+        assert!(backlog.is_empty());
+    }
+}

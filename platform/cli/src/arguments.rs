@@ -1,6 +1,7 @@
 //! The command line.
 
 use crate::perf::PerfCommand;
+use crate::simulate::SimulateArguments;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -44,6 +45,8 @@ pub(crate) enum Command {
     /// Make load and measure
     #[command(subcommand)]
     Perf(PerfCommand),
+    /// Run the shipped code under seeds, with faults, and look for broken promises
+    Simulate(SimulateArguments),
 }
 
 /// Cluster files.

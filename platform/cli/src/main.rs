@@ -10,6 +10,7 @@ mod logging;
 mod one_line;
 mod perf;
 mod replica;
+mod simulate;
 
 use arguments::{Arguments, Command};
 use clap::Parser;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         Command::Init(command) => replica::initialize(&command),
         Command::Serve(command) => replica::serve(&command),
         Command::Cluster(command) => cluster::run(command),
+        Command::Simulate(command) => simulate::run(&command),
         Command::Perf(command) => {
             logging::start("warn");
             return perf::run(command);

@@ -72,7 +72,7 @@ impl Client {
     #[must_use]
     pub fn new(number: u32, replicas: u32, mut random: SimulatedRandom) -> Client {
         let target = ReplicaId(random.between(1, u64::from(replicas)) as u32);
-        let nonce = u128::from(random.next()) << 64 | u128::from(random.next());
+        let nonce = u128::from(random.draw()) << 64 | u128::from(random.draw());
         Client {
             number,
             random,
@@ -241,7 +241,7 @@ impl Client {
                 self.outstanding.clear();
                 self.answered.clear();
                 (self.next_sequence, self.low_mark) = (1, 0);
-                self.nonce = u128::from(self.random.next()) << 64 | u128::from(self.random.next());
+                self.nonce = u128::from(self.random.draw()) << 64 | u128::from(self.random.draw());
             }
             other => self.complaint = Some(format!("client {}: frame {} got {other:?}", self.number, header.sequence)),
         }

@@ -86,7 +86,7 @@ impl Process {
     /// A replica that has never run.
     #[must_use]
     pub fn new(replica: ReplicaId, rate: u64, mut random: SimulatedRandom) -> Process {
-        let disk = Disk::empty(Incarnation(random.next()));
+        let disk = Disk::empty(Incarnation(random.draw()));
         Process {
             replica,
             life: 0,
@@ -110,14 +110,14 @@ impl Process {
     pub fn start(&mut self, plan: &Plan) {
         self.life += 1;
         if plan.crash_mode == CrashMode::InMemory {
-            self.disk = Disk::empty(Incarnation(self.random.next()));
+            self.disk = Disk::empty(Incarnation(self.random.draw()));
         }
         self.disk.start_counter += 1;
         let claim = MemberClaim {
             incarnation: self.disk.incarnation,
             formed_on: None,
             start_counter: self.disk.start_counter,
-            start_nonce: self.random.next(),
+            start_nonce: self.random.draw(),
         };
         let seed = (1..=plan.replicas).map(ReplicaId).collect();
         let forming = Forming::new(self.replica, claim, seed, self.disk.vector.clone());
@@ -128,7 +128,7 @@ impl Process {
         let settings = DriverSettings { validate: true, ..DriverSettings::new(self.replica, durability) };
         let mut random = self.random.fork();
         let core = Raft::new(raft_settings(plan));
-        let driver = Driver::new(core, settings, forming, Box::new(move || random.next()));
+        let driver = Driver::new(core, settings, forming, Box::new(move || random.draw()));
         self.running = Some(Running {
             driver: driver.with_recovered(self.disk.state.clone()),
             executor: KvExecutor::new(MemoryStore::new(), ReplicatedLimits::default()),

@@ -19,18 +19,18 @@ impl SimulatedRandom {
 
     /// A source of its own for one part of the world, so that what one part draws does not move the others.
     pub fn fork(&mut self) -> SimulatedRandom {
-        SimulatedRandom::new(self.next())
+        SimulatedRandom::new(self.draw())
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.generator.next_u64()
     }
 
     /// A number below `limit`; zero if `limit` is.
     pub fn below(&mut self, limit: u64) -> u64 {
         // The bias of the remainder is of no importance here.
-        self.next() % limit.max(1)
+        self.draw() % limit.max(1)
     }
 
     /// A number from `least` to `most`.

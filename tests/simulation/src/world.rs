@@ -224,7 +224,8 @@ impl World {
         let life = process.life;
         let Some(running) = process.running.as_mut() else { return Ok(()) };
         let core = running.driver.core();
-        self.oracles.after_turn(replica, life, core)?;
+        let members = self.plan.replicas as usize;
+        self.oracles.after_turn(replica, life, core, members, self.now)?;
         let commands = std::mem::take(&mut running.output.commands);
         self.oracles.before_execution(replica, core, &commands)?;
         self.turns += 1;
@@ -320,6 +321,7 @@ impl World {
             head: Bytes::from(flight.head),
             body: Bytes::from(flight.body),
         };
+        self.oracles.heard(flight.to, flight.from, self.now);
         self.push(flight.to, Inbound::PeerFrame(frame));
     }
 
@@ -455,7 +457,7 @@ impl World {
             Fault::Wipe(replica) => {
                 self.kill(*replica)?;
                 if let Some(process) = self.processes.get_mut(replica) {
-                    process.disk = Disk::empty(Incarnation(process.random.next()));
+                    process.disk = Disk::empty(Incarnation(process.random.draw()));
                     process.has_lost_its_data = true;
                 }
                 self.start(*replica);

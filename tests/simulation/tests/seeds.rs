@@ -1,5 +1,8 @@
 //! Seeds, run with every test: no violation, everything covered, and the same run twice.
 
+// The workspace allows `unwrap` in tests; clippy does not see that the helper is one.
+#![allow(clippy::unwrap_used)]
+
 use quorate_simulation::run::EXPECTED;
 use quorate_simulation::{Coverage, CrashMode, Plan, run, run_seed};
 

@@ -201,7 +201,7 @@ impl Cluster {
     pub(crate) fn persist_first(&mut self, at: ReplicaId, count: usize) {
         let replica = self.replicas.get_mut(&at).unwrap();
         let count = count.min(replica.waiting_tickets.len());
-        let Some(last) = replica.waiting_tickets.drain(..count).last() else { return };
+        let Some(last) = replica.waiting_tickets.drain(..count).next_back() else { return };
         let ready: Vec<_> = replica.held.extract_if(.., |(after, _, _)| *after <= last).collect();
         for (_, to, promise) in ready {
             self.put(at, to, Incoming::Promise(promise));

@@ -6,14 +6,16 @@ mod election_safety;
 mod leader_append_only;
 mod leader_completeness;
 mod log_matching;
+mod own_term_commit;
 mod promises;
+mod quorum_contact;
 mod state_machine_safety;
 
 pub use acknowledged_writes::check_tokens;
 
 use crate::disk::Disk;
 use crate::event::Flight;
-use quorate_framework::{ExecutorCommand, ReplicaId};
+use quorate_framework::{ExecutorCommand, ReplicaId, Time};
 use quorate_node::driver::DriverStatus;
 use quorate_raft::Raft;
 use std::fmt;
@@ -49,6 +51,8 @@ pub struct Oracles {
     matching: log_matching::LogMatching,
     completeness: leader_completeness::LeaderCompleteness,
     execution: state_machine_safety::StateMachineSafety,
+    own_term: own_term_commit::OwnTermCommit,
+    contact: quorum_contact::QuorumContact,
 }
 
 impl Oracles {
@@ -56,11 +60,25 @@ impl Oracles {
     ///
     /// # Errors
     /// The first [`Violation`].
-    pub fn after_turn(&mut self, replica: ReplicaId, life: u64, core: &Raft) -> Result<(), Violation> {
+    pub fn after_turn(
+        &mut self,
+        replica: ReplicaId,
+        life: u64,
+        core: &Raft,
+        members: usize,
+        now: Time,
+    ) -> Result<(), Violation> {
+        self.own_term.check(replica, life, core)?;
+        self.contact.check(replica, life, core, members, now)?;
         self.elections.check(replica, life, core)?;
         self.append_only.check(replica, life, core)?;
         self.matching.check(replica, life, core)?;
         self.completeness.check(replica, life, core)
+    }
+
+    /// A replica got something from a peer.
+    pub fn heard(&mut self, at: ReplicaId, from: ReplicaId, now: Time) {
+        self.contact.heard(at, from, now);
     }
 
     /// Looks at what a replica is about to execute.

@@ -1,6 +1,6 @@
 //! The transport's contract.
 
-use crate::ids::{ConnectionId, ReplicaId};
+use crate::ids::{ConnectionId, LinkId, ReplicaId};
 use crate::reply::ReplyHeader;
 use crate::wire::{Encoded, Lane};
 use async_trait::async_trait;
@@ -47,12 +47,15 @@ pub struct ClientReply {
 #[async_trait]
 pub trait ReplicaCommunicator: Send {
     /// Queues frames to peers, per peer and lane in order, and starts writing. Does not wait for a slow peer: what exceeds a peer's
-    /// queue drops that peer's connection. Frames to a peer without a connection are dropped.
-    async fn send(&mut self, frames: Vec<PeerFrame>);
+    /// queue drops that peer's connection. Frames to a peer without a connection are dropped. Empties `frames` and leaves its memory
+    /// to the caller.
+    async fn send(&mut self, frames: &mut Vec<PeerFrame>);
 
     /// Queues answers to clients and starts writing. Does not wait for a slow client: what exceeds its queue drops its connection.
-    async fn reply(&mut self, replies: Vec<ClientReply>);
+    /// Empties `replies` and leaves its memory to the caller.
+    async fn reply(&mut self, replies: &mut Vec<ClientReply>);
 
-    /// Closes the connection to a peer, to be dialled again later.
-    async fn disconnect(&mut self, peer: ReplicaId);
+    /// Closes this link to a peer, which is dialled again later. A newer link of the same peer stays: whoever refuses a link has
+    /// judged that link and no other.
+    async fn disconnect(&mut self, peer: ReplicaId, link: LinkId);
 }

@@ -57,6 +57,12 @@ pub enum Effect<C: Consensus> {
         /// Why.
         refusal: Refusal,
     },
+    /// A pooled request (see [`Effects::pool`]) is given up: its origin is told that the outcome is unknown, since others may have
+    /// got it. Nothing happens if it is not in the pool any more.
+    Dropped {
+        /// Who asked.
+        origin: Origin,
+    },
     /// Requests accepted here may or may not come to be executed: tell those that wait from this position on.
     Forsaken {
         /// First position concerned.
@@ -258,7 +264,7 @@ impl<C: Consensus> Effects<C> {
     }
 
     /// Takes a proposal into the protocol's own pool, without a position yet: it may be executed from now on, and counts against
-    /// admission until an [`Effect::Accepted`] names its origin.
+    /// admission until an [`Effect::Accepted`] or an [`Effect::Dropped`] names its origin.
     pub fn pool(&mut self, proposal: Proposal) -> (Origin, ClientFrame) {
         proposal.into_parts()
     }

@@ -36,6 +36,12 @@ pub enum Event<C: Consensus> {
         /// The peer.
         peer: ReplicaId,
     },
+    /// A linked, bound peer is alive although no message of it is complete: parts of a long one keep arriving. A sign of life and
+    /// nothing else. Told at most about once per heartbeat interval, and only while no whole message comes; a message is sign enough.
+    PeerAlive {
+        /// The peer.
+        peer: ReplicaId,
+    },
     /// Client frames to be ordered, in the order of their arrival. Each must end accepted or refused.
     Propose(Vec<Proposal>),
     /// Reads to be served without the log.

@@ -118,6 +118,9 @@ pub enum ExecutorError {
         /// The committed position.
         committed: Position,
     },
+    /// A command that this version of the executor does not have.
+    #[error("this version of the executor does not have {0}")]
+    Unsupported(&'static str),
     /// The store failed.
     #[error("the store failed: {0}")]
     Store(String),
@@ -127,9 +130,10 @@ pub enum ExecutorError {
 #[cfg_attr(any(test, feature = "testing"), mockall::automock)]
 #[async_trait]
 pub trait TransactionExecutor: Send {
-    /// Carries out a group of commands in order. Waits while the store does.
+    /// Carries out a group of commands in order. Waits while the store does. Empties `group` and leaves its memory to the caller; after
+    /// an error it may hold what was not carried out.
     ///
     /// # Errors
     /// [`ExecutorError`]; the replica must then stop.
-    async fn execute(&mut self, group: Vec<ExecutorCommand>) -> Result<Outcome, ExecutorError>;
+    async fn execute(&mut self, group: &mut Vec<ExecutorCommand>) -> Result<Outcome, ExecutorError>;
 }

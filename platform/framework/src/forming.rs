@@ -14,12 +14,13 @@
 use crate::control;
 use crate::event::MemberVector;
 use crate::ids::{Digest, Incarnation, ReplicaId};
+use crate::starts::Starts;
 use crate::wire::WireError;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a replica says of itself in a handshake, and again when it changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MemberClaim {
     /// Its incarnation.
     pub incarnation: Incarnation,
@@ -119,8 +120,7 @@ pub struct Forming {
     /// A vector on its way to be durable.
     persisting: Option<MemberVector>,
     peers: BTreeMap<ReplicaId, Peer>,
-    /// The highest start seen of each incarnation: counter and nonce.
-    starts: BTreeMap<Incarnation, (u64, u64)>,
+    starts: Starts,
     elected: bool,
     unbound: Option<MemberVector>,
 }
@@ -155,7 +155,7 @@ impl Forming {
             vector,
             persisting: None,
             peers: BTreeMap::new(),
-            starts: BTreeMap::new(),
+            starts: Starts::default(),
             elected: false,
             unbound: None,
         }
@@ -167,6 +167,12 @@ impl Forming {
             Some(vector) => effects.push(FormingEffect::Formed(vector.clone())),
             None => self.try_to_form(effects),
         }
+    }
+
+    /// Which replica this is.
+    #[must_use]
+    pub fn replica(&self) -> ReplicaId {
+        self.replica
     }
 
     /// What to claim in handshakes.
@@ -219,7 +225,7 @@ impl Forming {
             effects.push(FormingEffect::Refuse(peer, format!("replica {peer} is not in the cluster file")));
             return;
         }
-        if self.is_a_clone(claim) {
+        if !self.starts.admit(peer, &claim) {
             effects.push(FormingEffect::Refuse(
                 peer,
                 format!(
@@ -230,7 +236,6 @@ impl Forming {
             ));
             return;
         }
-        self.starts.insert(claim.incarnation, (claim.start_counter, claim.start_nonce));
         self.take_down(peer, effects);
         self.peers.insert(peer, Peer { claim, link_up: true, counted: false });
         if let Some(vector) = self.vector.clone()
@@ -313,12 +318,6 @@ impl Forming {
 
     fn is_bound(&self, peer: ReplicaId, incarnation: Incarnation) -> bool {
         self.vector.as_ref().is_some_and(|vector| vector.get(&peer) == Some(&incarnation))
-    }
-
-    fn is_a_clone(&self, claim: MemberClaim) -> bool {
-        self.starts
-            .get(&claim.incarnation)
-            .is_some_and(|(counter, nonce)| *nonce != claim.start_nonce && *counter >= claim.start_counter)
     }
 
     fn missing(&self) -> impl Iterator<Item = ReplicaId> + '_ {

@@ -35,6 +35,12 @@ number!(
     ConnectionId(u64)
 );
 
+number!(
+    /// A connection to a peer, unique for the life of the process. Whatever a peer says names the link it came by, so that it is
+    /// never taken for what another link of the same replica id, perhaps of another incarnation, has said.
+    LinkId(u64)
+);
+
 impl Position {
     /// Before the first position.
     pub const ZERO: Position = Position(0);

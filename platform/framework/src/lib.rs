@@ -21,6 +21,7 @@ pub mod proposal;
 pub mod recovery;
 pub mod reply;
 pub mod request;
+pub mod starts;
 pub mod ticket;
 pub mod time;
 pub mod verify;
@@ -33,7 +34,9 @@ pub use effect::{Destination, Effect, Effects, HaltReason, Observation, RandomSo
 pub use event::{Event, MemberVector, Start};
 pub use execution::{Answer, Batch, ExecuteRange, ExecutorCommand, ExecutorError, Outcome, TransactionExecutor};
 pub use forming::{Forming, FormingEffect, FormingMessage, FormingStatus, MemberClaim};
-pub use ids::{BlockId, ClusterId, ConnectionId, Digest, Incarnation, Position, ReplicaId, Sequence, SessionId};
+pub use ids::{
+    BlockId, ClusterId, ConnectionId, Digest, Incarnation, LinkId, Position, ReplicaId, Sequence, SessionId,
+};
 pub use performance::{LoadBatch, LoadFigures, PerformanceManager};
 pub use proposal::{
     Accepted, Operation, OperationError, OperationId, Origin, Proposal, Read, ReadConsistency, Refusal,
@@ -41,6 +44,7 @@ pub use proposal::{
 pub use recovery::{RecordPlace, RecoverySpec, ReplayError};
 pub use reply::{ReplyHeader, ReplyKind, Status};
 pub use request::{ClientFrame, RequestHeader};
+pub use starts::Starts;
 pub use ticket::{Ticket, TicketSequence};
 pub use time::Time;
 pub use verify::{Incoming, Rejected, TrustedLinks, Verified, Verifier};

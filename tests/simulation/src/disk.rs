@@ -1,43 +1,42 @@
 //! What a simulated process leaves behind: records in the order of their tickets, of which only a reported prefix is sure to survive.
 
 use crate::random::SimulatedRandom;
-use quorate_framework::{Incarnation, MemberVector, RecoverySpec, ReplayError, Ticket};
-use quorate_raft::{RaftRecord, RaftState};
+use quorate_framework::{Consensus, Incarnation, MemberVector, RecoverySpec, ReplayError, Ticket};
 use std::collections::VecDeque;
 
 /// One thing made durable.
-#[derive(Clone, Debug)]
-pub enum Written {
+#[derive(Debug)]
+pub enum Written<C: Consensus> {
     /// A record of the protocol.
-    Record(RaftRecord),
+    Record(C::Record),
     /// The member vector of the metadata.
     Vector(MemberVector),
 }
 
 /// A replica's data.
-#[derive(Clone, Debug, Default)]
-pub struct Disk {
+#[derive(Debug)]
+pub struct Disk<C: Consensus> {
     /// The incarnation that owns the data.
     pub incarnation: Incarnation,
     /// How often it was started.
     pub start_counter: u64,
     /// What was reported durable, replayed.
-    pub state: RaftState,
+    pub state: <C::Record as RecoverySpec>::State,
     /// The durable member vector.
     pub vector: Option<MemberVector>,
     /// Written, and not yet reported durable.
-    pending: VecDeque<(Ticket, Written)>,
+    pending: VecDeque<(Ticket, Written<C>)>,
 }
 
-impl Disk {
+impl<C: Consensus> Disk<C> {
     /// An empty directory of a new incarnation.
     #[must_use]
-    pub fn empty(incarnation: Incarnation) -> Disk {
-        Disk { incarnation, ..Disk::default() }
+    pub fn empty(incarnation: Incarnation) -> Disk<C> {
+        Disk { incarnation, start_counter: 0, state: Default::default(), vector: None, pending: VecDeque::new() }
     }
 
     /// Takes a record to be made durable.
-    pub fn write(&mut self, ticket: Ticket, written: Written) {
+    pub fn write(&mut self, ticket: Ticket, written: Written<C>) {
         self.pending.push_back((ticket, written));
     }
 
@@ -66,7 +65,7 @@ impl Disk {
         Ok(extra)
     }
 
-    fn keep(&mut self, written: Written) -> Result<(), ReplayError> {
+    fn keep(&mut self, written: Written<C>) -> Result<(), ReplayError> {
         match written {
             Written::Record(record) => record.replay(&mut self.state),
             Written::Vector(vector) => {

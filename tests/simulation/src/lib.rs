@@ -16,6 +16,7 @@ pub mod network;
 pub mod oracle;
 pub mod plan;
 pub mod process;
+pub mod protocol;
 pub mod random;
 pub mod run;
 pub mod shrink;

@@ -24,6 +24,12 @@ pub enum Fault {
     Split(Vec<ReplicaId>),
     /// Everything passes again.
     Heal,
+    /// Whoever leads at that moment crashes.
+    CrashLeader,
+    /// Whoever leads at that moment stands still.
+    PauseLeader(Duration),
+    /// Nothing passes to or from whoever leads at that moment, but for so many followers.
+    IsolateLeader(u32),
     /// Both sides lose the connection.
     LoseConnection(ReplicaId, ReplicaId),
     /// Only the first side notices the loss; the other goes on speaking into the void.
@@ -49,6 +55,9 @@ impl Fault {
             Fault::CutPair(..) => "fault: cut pair",
             Fault::Split(_) => "fault: split",
             Fault::Heal => "fault: heal",
+            Fault::CrashLeader => "fault: leader crashed",
+            Fault::PauseLeader(_) => "fault: leader paused",
+            Fault::IsolateLeader(_) => "fault: leader isolated",
             Fault::LoseConnection(..) => "fault: connection lost",
             Fault::LoseConnectionOneSided(..) => "fault: connection lost, one side",
             Fault::SlowLink(..) => "fault: slow link",
@@ -157,7 +166,7 @@ impl Plan {
         let others: Vec<ReplicaId> = everyone.iter().copied().filter(|other| *other != one).collect();
         let other = random.choose(&others).unwrap_or(one);
         let short = random.duration_between(Duration::from_millis(1), Duration::from_millis(3_000));
-        match random.below(18) {
+        match random.below(25) {
             0..=2 => Fault::Crash(one),
             3..=5 => Fault::Restart(one),
             6 if random.chance(300) => Fault::Wipe(one),
@@ -173,6 +182,10 @@ impl Plan {
             14 => Fault::LoseConnectionOneSided(one, other),
             15 => Fault::SlowLink(one, other, short / 4),
             16 => Fault::ClockJump(one, short),
+            17 | 18 => Fault::CrashLeader,
+            19 => Fault::PauseLeader(short),
+            20..=22 => Fault::IsolateLeader(random.below(2) as u32),
+            23 => Fault::Heal,
             _ => Fault::SlowDisk(one, short / 4),
         }
     }

@@ -2,12 +2,11 @@
 
 use crate::disk::Disk;
 use crate::plan::{CrashMode, Plan};
+use crate::protocol::SimulatedProtocol;
 use crate::random::SimulatedRandom;
 use quorate_executor::{KvExecutor, MemoryStore, ReplicatedLimits};
-use quorate_framework::entry::Entry;
 use quorate_framework::{Forming, Incarnation, MemberClaim, ReplicaId, Time};
 use quorate_node::driver::{Driver, DriverSettings, Durability, TurnInput, TurnOutput};
-use quorate_raft::{Raft, RaftSettings};
 use std::time::Duration;
 
 /// A replica's clock: monotonic, but fast or slow, and now and then it jumps ahead.
@@ -43,15 +42,15 @@ impl Clock {
 }
 
 /// A process that runs.
-pub struct Running {
+pub struct Running<P: SimulatedProtocol> {
     /// The shipped driver with the shipped core.
-    pub driver: Driver<Raft>,
+    pub driver: Driver<P::Core>,
     /// The shipped executor.
     pub executor: KvExecutor<MemoryStore>,
     /// What came in since the last turn.
     pub input: TurnInput,
     /// Used again and again.
-    pub output: TurnOutput<Raft>,
+    pub output: TurnOutput<P::Core>,
     /// When the next turn is.
     pub turn_at: Option<Time>,
     /// Bytes of the log it was started with: there are no checkpoints yet that would bound it.
@@ -61,13 +60,13 @@ pub struct Running {
 }
 
 /// A replica, alive or not.
-pub struct Process {
+pub struct Process<P: SimulatedProtocol> {
     /// Its id.
     pub replica: ReplicaId,
     /// Counts its lives.
     pub life: u64,
     /// Its data.
-    pub disk: Disk,
+    pub disk: Disk<P::Core>,
     /// Whether an incarnation of it took its data with it.
     pub has_lost_its_data: bool,
     /// Its clock.
@@ -79,13 +78,13 @@ pub struct Process {
     /// Its randomness.
     pub random: SimulatedRandom,
     /// The process, if it runs.
-    pub running: Option<Running>,
+    pub running: Option<Running<P>>,
 }
 
-impl Process {
+impl<P: SimulatedProtocol> Process<P> {
     /// A replica that has never run.
     #[must_use]
-    pub fn new(replica: ReplicaId, rate: u64, mut random: SimulatedRandom) -> Process {
+    pub fn new(replica: ReplicaId, rate: u64, mut random: SimulatedRandom) -> Process<P> {
         let disk = Disk::empty(Incarnation(random.draw()));
         Process {
             replica,
@@ -127,7 +126,7 @@ impl Process {
         };
         let settings = DriverSettings { validate: true, ..DriverSettings::new(self.replica, durability) };
         let mut random = self.random.fork();
-        let core = Raft::new(raft_settings(plan));
+        let core = P::core(plan, self.replica);
         let driver = Driver::new(core, settings, forming, Box::new(move || random.draw()));
         self.running = Some(Running {
             driver: driver.with_recovered(self.disk.state.clone()),
@@ -135,17 +134,8 @@ impl Process {
             input: TurnInput::new(),
             output: TurnOutput::new(),
             turn_at: None,
-            recovered_log_bytes: self.disk.state.entries.iter().map(Entry::encoded_length).sum(),
+            recovered_log_bytes: P::recovered_log_bytes(&self.disk),
             disk_busy_until: Time::ZERO,
         });
-    }
-}
-
-fn raft_settings(plan: &Plan) -> RaftSettings {
-    RaftSettings {
-        log_memory_bytes: plan.log_memory_bytes,
-        in_flight_messages: plan.in_flight_messages,
-        entries_per_append: plan.entries_per_append,
-        ..RaftSettings::default()
     }
 }

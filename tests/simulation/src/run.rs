@@ -3,6 +3,7 @@
 use crate::coverage::Coverage;
 use crate::oracle::{Violation, check_tokens};
 use crate::plan::{CrashMode, Plan};
+use crate::protocol::{SimulatedProtocol, SimulatedRaft};
 use crate::world::World;
 use quorate_framework::{Digest, ExecutorCommand, Outcome, Position, ReplicaId, Time};
 use std::collections::BTreeMap;
@@ -18,7 +19,7 @@ const PROGRESS_BOUND: Duration = Duration::from_secs(30);
 const SETTLE: Duration = Duration::from_secs(2);
 
 /// What must have occurred at least once over a suite of runs.
-pub const EXPECTED: [&str; 32] = [
+pub const EXPECTED: [&str; 35] = [
     "fault: crash",
     "fault: restart",
     "fault: wipe",
@@ -27,6 +28,9 @@ pub const EXPECTED: [&str; 32] = [
     "fault: cut pair",
     "fault: split",
     "fault: heal",
+    "fault: leader crashed",
+    "fault: leader paused",
+    "fault: leader isolated",
     "fault: connection lost",
     "fault: connection lost, one side",
     "fault: slow link",
@@ -76,10 +80,16 @@ pub fn run_seed(seed: u64, replicas: u32, steps: u32, crash_mode: CrashMode) -> 
     run(Plan::draw(seed, replicas, steps, crash_mode), false)
 }
 
-/// Runs a plan. With `keep_all`, the report has the whole event log.
+/// Runs a plan with Raft. With `keep_all`, the report has the whole event log.
 #[must_use]
 pub fn run(plan: Plan, keep_all: bool) -> Report {
-    let mut world = World::new(plan, keep_all);
+    run_protocol::<SimulatedRaft>(plan, keep_all)
+}
+
+/// Runs a plan with any protocol.
+#[must_use]
+pub fn run_protocol<P: SimulatedProtocol>(plan: Plan, keep_all: bool) -> Report {
+    let mut world: World<P> = World::new(plan, keep_all);
     world.coverage.count(match world.plan.crash_mode {
         CrashMode::Durable => "mode: durable",
         CrashMode::InMemory => "mode: in memory",
@@ -95,7 +105,7 @@ pub fn run(plan: Plan, keep_all: bool) -> Report {
     }
 }
 
-fn live(world: &mut World) -> Result<(), Violation> {
+fn live<P: SimulatedProtocol>(world: &mut World<P>) -> Result<(), Violation> {
     pass(world, world.plan.stormy_for)?;
     world.heal();
     pass(world, MORE_WORK)?;
@@ -119,7 +129,7 @@ fn live(world: &mut World) -> Result<(), Violation> {
     compare_digests(world)
 }
 
-fn pass(world: &mut World, time: Duration) -> Result<(), Violation> {
+fn pass<P: SimulatedProtocol>(world: &mut World<P>, time: Duration) -> Result<(), Violation> {
     let end = world.now + time;
     while world.now < end {
         let next = (world.now + SLICE).min(end);
@@ -129,7 +139,7 @@ fn pass(world: &mut World, time: Duration) -> Result<(), Violation> {
     Ok(())
 }
 
-fn until_idle(world: &mut World, deadline: Time) -> Result<bool, Violation> {
+fn until_idle<P: SimulatedProtocol>(world: &mut World<P>, deadline: Time) -> Result<bool, Violation> {
     while !world.clients.iter().all(crate::client::Client::is_idle) {
         if world.now >= deadline {
             return Ok(false);
@@ -140,7 +150,7 @@ fn until_idle(world: &mut World, deadline: Time) -> Result<bool, Violation> {
 }
 
 /// No progress is a violation only if a majority was able to make it.
-fn no_progress(world: &mut World, what: &str) -> Result<(), Violation> {
+fn no_progress<P: SimulatedProtocol>(world: &mut World<P>, what: &str) -> Result<(), Violation> {
     let able = world.able();
     if able.len() * 2 > world.processes.len() {
         let what = format!("{what} {PROGRESS_BOUND:?} after the faults, though replicas {able:?} are able");
@@ -150,7 +160,7 @@ fn no_progress(world: &mut World, what: &str) -> Result<(), Violation> {
     Ok(())
 }
 
-fn written_keys(world: &World) -> Vec<Vec<u8>> {
+fn written_keys<P: SimulatedProtocol>(world: &World<P>) -> Vec<Vec<u8>> {
     let mut keys: Vec<Vec<u8>> =
         world.clients.iter().flat_map(|client| client.tokens.values().map(|(key, _)| key.clone())).collect();
     keys.sort();
@@ -159,7 +169,7 @@ fn written_keys(world: &World) -> Vec<Vec<u8>> {
 }
 
 /// Replicas that executed equally far must hold equal state.
-fn compare_digests(world: &mut World) -> Result<(), Violation> {
+fn compare_digests<P: SimulatedProtocol>(world: &mut World<P>) -> Result<(), Violation> {
     let mut digests: BTreeMap<Position, (Digest, ReplicaId)> = BTreeMap::new();
     for (replica, process) in &mut world.processes {
         let Some(running) = process.running.as_mut() else { continue };

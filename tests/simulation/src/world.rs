@@ -5,16 +5,16 @@ use crate::coverage::Coverage;
 use crate::disk::{Disk, Written};
 use crate::event::{Agenda, Flight, Happening};
 use crate::network::Network;
-use crate::oracle::{Oracles, Violation};
+use crate::oracle::{Violation, check_bounds};
 use crate::plan::{CrashMode, Fault, Plan};
 use crate::process::Process;
+use crate::protocol::{Moment, SimulatedProtocol, Watch};
 use crate::random::SimulatedRandom;
 use bytes::Bytes;
 use quorate_framework::{
-    ConnectionId, FormingStatus, Incarnation, Outcome, PeerFrame, ReplicaId, Status, Ticket, Time,
+    ConnectionId, ExecutorCommand, FormingStatus, Incarnation, Outcome, PeerFrame, ReplicaId, Status, Ticket, Time,
 };
 use quorate_node::driver::{Inbound, LinkId, ReceivedFrame};
-use quorate_raft::Raft;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -29,13 +29,13 @@ const SYNC_TIME: (Duration, Duration) = (Duration::from_micros(80), Duration::fr
 const CONNECT_PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(200));
 
 /// The world.
-pub struct World {
+pub struct World<P: SimulatedProtocol> {
     /// What it was drawn from.
     pub plan: Plan,
     /// The true time.
     pub now: Time,
     /// The replicas.
-    pub processes: BTreeMap<ReplicaId, Process>,
+    pub processes: BTreeMap<ReplicaId, Process<P>>,
     /// The clients.
     pub clients: Vec<Client>,
     /// What was counted.
@@ -45,17 +45,17 @@ pub struct World {
     network: Network,
     agenda: Agenda,
     random: SimulatedRandom,
-    oracles: Oracles,
+    watch: P::Watch,
     /// The event log, if it is wanted, or its last lines.
     log: VecDeque<String>,
     keep_all: bool,
     turns: u64,
 }
 
-impl World {
+impl<P: SimulatedProtocol> World<P> {
     /// The world of a plan. With `keep_all`, the whole event log is kept.
     #[must_use]
-    pub fn new(plan: Plan, keep_all: bool) -> World {
+    pub fn new(plan: Plan, keep_all: bool) -> World<P> {
         let mut random = SimulatedRandom::new(plan.seed);
         let network = Network::new(random.fork(), plan.latency, plan.loss, plan.duplication);
         let processes = (1..=plan.replicas)
@@ -72,7 +72,7 @@ impl World {
             network,
             agenda: Agenda::default(),
             random,
-            oracles: Oracles::default(),
+            watch: P::Watch::default(),
             log: VecDeque::new(),
             keep_all,
             turns: 0,
@@ -224,14 +224,14 @@ impl World {
         let life = process.life;
         let Some(running) = process.running.as_mut() else { return Ok(()) };
         let core = running.driver.core();
-        let members = self.plan.replicas as usize;
-        self.oracles.after_turn(replica, life, core, members, self.now)?;
+        let at = Moment { replica, life, now: self.now, members: self.plan.replicas as usize };
         let commands = std::mem::take(&mut running.output.commands);
-        self.oracles.before_execution(replica, core, &commands)?;
+        count_commands(&mut self.coverage, &commands);
+        self.watch.after_turn(at, core, &commands)?;
         self.turns += 1;
         // A status costs as much as a turn; the states last for many turns.
         if self.turns.is_multiple_of(8) {
-            count_states(&mut self.coverage, core);
+            self.watch.count_states(core, &mut self.coverage);
         }
         if let Some(reason) = &running.output.halt {
             return Err(Violation::new("halt", format!("replica {replica} stopped itself: {reason}")));
@@ -284,7 +284,7 @@ impl World {
                 if self.plan.crash_mode == CrashMode::Durable
                     && let Some(process) = self.processes.get(&from)
                 {
-                    self.oracles.before_sending(&process.disk, &flight)?;
+                    self.watch.before_sending(&process.disk, &flight)?;
                 }
                 let arrivals = self.network.arrivals(self.now, from, *to, link, frame.lane);
                 self.coverage.count(match arrivals.len() {
@@ -321,11 +321,11 @@ impl World {
             head: Bytes::from(flight.head),
             body: Bytes::from(flight.body),
         };
-        self.oracles.heard(flight.to, flight.from, self.now);
+        self.watch.heard(flight.to, flight.from, self.now);
         self.push(flight.to, Inbound::PeerFrame(frame));
     }
 
-    fn write(&mut self, replica: ReplicaId, mut written: Vec<(Ticket, Written)>) {
+    fn write(&mut self, replica: ReplicaId, mut written: Vec<(Ticket, Written<P::Core>)>) {
         written.sort_by_key(|(ticket, _)| *ticket);
         let now = self.now;
         let Some(process) = self.processes.get_mut(&replica) else { return };
@@ -434,25 +434,48 @@ impl World {
         (lost + 1) * 2 < self.processes.len() || self.plan.seed.is_multiple_of(16)
     }
 
+    /// Who leads, as the replicas that run say: the one of the highest view.
+    fn leader(&self) -> Option<ReplicaId> {
+        let statuses = self.processes.values().filter_map(|process| Some(process.running.as_ref()?.driver.status()));
+        let leaders = statuses.filter(|status| status.leader == Some(status.replica));
+        leaders.max_by_key(|status| status.protocol.view).map(|status| status.replica)
+    }
+
     fn strike(&mut self, fault: &Fault) -> Result<(), Violation> {
         if self.healed {
             return Ok(());
         }
-        match fault {
-            Fault::Crash(replica)
-                if self.plan.crash_mode == CrashMode::InMemory && !self.may_lose_another(*replica) =>
-            {
-                return Ok(());
-            }
-            Fault::Wipe(replica) if self.plan.crash_mode == CrashMode::InMemory || !self.may_lose_another(*replica) => {
-                return Ok(());
-            }
-            _ => {}
+        let leader = match fault {
+            Fault::CrashLeader | Fault::PauseLeader(_) | Fault::IsolateLeader(_) => match self.leader() {
+                Some(leader) => leader,
+                None => return Ok(()),
+            },
+            _ => ReplicaId::default(),
+        };
+        let in_memory = self.plan.crash_mode == CrashMode::InMemory;
+        let forbidden = match fault {
+            Fault::Crash(replica) => in_memory && !self.may_lose_another(*replica),
+            Fault::CrashLeader => in_memory && !self.may_lose_another(leader),
+            Fault::Wipe(replica) => in_memory || !self.may_lose_another(*replica),
+            _ => false,
+        };
+        if forbidden {
+            return Ok(());
         }
         self.note(format_args!("{fault:?}"));
         self.coverage.count(fault.name());
         match fault {
             Fault::Crash(replica) => return self.kill(*replica),
+            Fault::CrashLeader => return self.kill(leader),
+            Fault::PauseLeader(time) => self.pause(leader, *time),
+            Fault::IsolateLeader(spared) => {
+                let mut others: Vec<ReplicaId> =
+                    self.processes.keys().copied().filter(|other| *other != leader).collect();
+                for _ in 0..*spared {
+                    others.remove(self.random.below(others.len() as u64) as usize);
+                }
+                others.iter().for_each(|other| self.cut_both(leader, *other));
+            }
             Fault::Restart(replica) => self.restart(*replica),
             Fault::Wipe(replica) => {
                 self.kill(*replica)?;
@@ -462,16 +485,7 @@ impl World {
                 }
                 self.start(*replica);
             }
-            Fault::Pause(replica, time) => {
-                let until = self.now + *time;
-                if let Some(process) = self.processes.get_mut(replica) {
-                    process.paused_until = Some(until);
-                    if let Some(running) = process.running.as_mut() {
-                        running.turn_at = None;
-                    }
-                    self.agenda.add(until, Happening::Resume(*replica));
-                }
-            }
+            Fault::Pause(replica, time) => self.pause(*replica, *time),
             Fault::CutOneWay(from, to) => self.network.cut(*from, *to),
             Fault::CutPair(one, other) => self.cut_both(*one, *other),
             Fault::Split(side) => {
@@ -512,6 +526,17 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    fn pause(&mut self, replica: ReplicaId, time: Duration) {
+        let until = self.now + time;
+        if let Some(process) = self.processes.get_mut(&replica) {
+            process.paused_until = Some(until);
+            if let Some(running) = process.running.as_mut() {
+                running.turn_at = None;
+            }
+            self.agenda.add(until, Happening::Resume(replica));
+        }
     }
 
     fn cut_both(&mut self, one: ReplicaId, other: ReplicaId) {
@@ -570,7 +595,7 @@ impl World {
     pub fn check_bounds(&self) -> Result<(), Violation> {
         for running in self.processes.values().filter_map(|process| process.running.as_ref()) {
             let own = self.plan.log_memory_bytes + running.recovered_log_bytes;
-            self.oracles.bounds(&running.driver.status(), own)?;
+            check_bounds(&running.driver.status(), own)?;
         }
         Ok(())
     }
@@ -587,23 +612,13 @@ fn reply_name(status: Status) -> &'static str {
     }
 }
 
-/// Counts the protocol's states, as its own status names them.
-fn count_states(coverage: &mut Coverage, core: &Raft) {
-    use quorate_framework::Consensus;
-    let status = core.status();
-    coverage.count(match status.role {
-        "leader" => "role: leader",
-        "candidate" => "role: candidate",
-        "pre_candidate" => "role: pre-candidate",
-        _ => "role: follower",
-    });
-    if status.role == "leader" {
-        for peer in &status.peers {
-            coverage.count(match peer.state {
-                "probe" => "progress: probe",
-                "replicate" => "progress: replicate",
-                _ => "progress: needs snapshot",
-            });
+/// Counts what the executor is told beside plain execution.
+fn count_commands(coverage: &mut Coverage, commands: &[ExecutorCommand]) {
+    for command in commands {
+        match command {
+            ExecutorCommand::Speculate { .. } => coverage.count("executor: speculated"),
+            ExecutorCommand::Rollback { .. } => coverage.count("executor: rolled back"),
+            _ => {}
         }
     }
 }

@@ -8,7 +8,11 @@ use quorate_node::driver::DriverStatus;
 /// accepted), and groups that give their memory back only as a whole.
 const SLACK_BYTES: usize = 256 << 10;
 
-pub(super) fn check(status: &DriverStatus, log_memory_bytes: usize) -> Result<(), Violation> {
+/// Checks queues and memory of one replica.
+///
+/// # Errors
+/// A [`Violation`].
+pub fn check(status: &DriverStatus, log_memory_bytes: usize) -> Result<(), Violation> {
     let pinned = status.protocol.log_memory_bytes as usize;
     let most = 2 * log_memory_bytes + SLACK_BYTES;
     if pinned > most {

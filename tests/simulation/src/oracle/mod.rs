@@ -12,11 +12,14 @@ mod quorum_contact;
 mod state_machine_safety;
 
 pub use acknowledged_writes::check_tokens;
+pub use bounds::check as check_bounds;
+pub use state_machine_safety::StateMachineSafety;
 
+use crate::coverage::Coverage;
 use crate::disk::Disk;
 use crate::event::Flight;
-use quorate_framework::{ExecutorCommand, ReplicaId, Time};
-use quorate_node::driver::DriverStatus;
+use crate::protocol::{Moment, Watch};
+use quorate_framework::{Consensus, ExecutorCommand, ReplicaId, Time};
 use quorate_raft::Raft;
 use std::fmt;
 
@@ -43,7 +46,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// All oracles that watch a run.
+/// All oracles that watch a run of Raft.
 #[derive(Debug, Default)]
 pub struct Oracles {
     elections: election_safety::ElectionSafety,
@@ -55,64 +58,47 @@ pub struct Oracles {
     contact: quorum_contact::QuorumContact,
 }
 
-impl Oracles {
-    /// Looks at a core after its turn. `life` tells one process of the replica from the next.
-    ///
-    /// # Errors
-    /// The first [`Violation`].
-    pub fn after_turn(
-        &mut self,
-        replica: ReplicaId,
-        life: u64,
-        core: &Raft,
-        members: usize,
-        now: Time,
-    ) -> Result<(), Violation> {
-        self.own_term.check(replica, life, core)?;
-        self.contact.check(replica, life, core, members, now)?;
-        self.elections.check(replica, life, core)?;
-        self.append_only.check(replica, life, core)?;
-        self.matching.check(replica, life, core)?;
-        self.completeness.check(replica, life, core)
-    }
-
-    /// A replica got something from a peer.
-    pub fn heard(&mut self, at: ReplicaId, from: ReplicaId, now: Time) {
-        self.contact.heard(at, from, now);
-    }
-
-    /// Looks at what a replica is about to execute.
-    ///
-    /// # Errors
-    /// The first [`Violation`].
-    pub fn before_execution(
-        &mut self,
-        replica: ReplicaId,
-        core: &Raft,
-        commands: &[ExecutorCommand],
-    ) -> Result<(), Violation> {
+impl Watch<Raft> for Oracles {
+    fn after_turn(&mut self, at: Moment, core: &Raft, commands: &[ExecutorCommand]) -> Result<(), Violation> {
+        self.own_term.check(at.replica, at.life, core)?;
+        self.contact.check(at, core)?;
+        self.elections.check(at.replica, at.life, core)?;
+        self.append_only.check(at.replica, at.life, core)?;
+        self.matching.check(at.replica, at.life, core)?;
+        self.completeness.check(at.replica, at.life, core)?;
         for command in commands {
             if let ExecutorCommand::Execute { range, .. } = command {
-                self.execution.check(replica, range)?;
+                self.execution.check(at.replica, range)?;
                 self.completeness.committed(core.term(), range);
             }
         }
         Ok(())
     }
 
-    /// Looks at what a replica is about to say, against what its disk reported durable.
-    ///
-    /// # Errors
-    /// A [`Violation`].
-    pub fn before_sending(&self, disk: &Disk, flight: &Flight) -> Result<(), Violation> {
+    fn before_sending(&self, disk: &Disk<Raft>, flight: &Flight) -> Result<(), Violation> {
         promises::check(disk, flight)
     }
 
-    /// Looks at queues and memory.
-    ///
-    /// # Errors
-    /// A [`Violation`].
-    pub fn bounds(&self, status: &DriverStatus, log_memory_bytes: usize) -> Result<(), Violation> {
-        bounds::check(status, log_memory_bytes)
+    fn heard(&mut self, at: ReplicaId, from: ReplicaId, now: Time) {
+        self.contact.heard(at, from, now);
+    }
+
+    fn count_states(&self, core: &Raft, coverage: &mut Coverage) {
+        let status = core.status();
+        coverage.count(match status.role {
+            "leader" => "role: leader",
+            "candidate" => "role: candidate",
+            "pre_candidate" => "role: pre-candidate",
+            _ => "role: follower",
+        });
+        if status.role == "leader" {
+            for peer in &status.peers {
+                coverage.count(match peer.state {
+                    "probe" => "progress: probe",
+                    "replicate" => "progress: replicate",
+                    _ => "progress: needs snapshot",
+                });
+            }
+        }
     }
 }

@@ -6,9 +6,9 @@ use crate::disk::Disk;
 use crate::event::Flight;
 use bytes::Bytes;
 use quorate_framework::{Decoder, FrameClass, Position, Wire};
-use quorate_raft::{AppendOutcome, RaftPromise, RaftState, Term};
+use quorate_raft::{AppendOutcome, Raft, RaftPromise, RaftState, Term};
 
-pub(super) fn check(disk: &Disk, flight: &Flight) -> Result<(), Violation> {
+pub(super) fn check(disk: &Disk<Raft>, flight: &Flight) -> Result<(), Violation> {
     if flight.class != FrameClass::Promise {
         return Ok(());
     }

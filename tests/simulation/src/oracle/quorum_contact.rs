@@ -1,6 +1,7 @@
 //! Quorum contact: a leader that has not heard a majority for long leads no longer (CheckQuorum; Ongaro's thesis §6.2).
 
 use super::Violation;
+use crate::protocol::Moment;
 use quorate_framework::{ReplicaId, Time};
 use quorate_raft::{Raft, Term};
 use std::collections::BTreeMap;
@@ -22,14 +23,8 @@ impl QuorumContact {
         self.heard.insert((at, from), now);
     }
 
-    pub(super) fn check(
-        &mut self,
-        replica: ReplicaId,
-        life: u64,
-        core: &Raft,
-        members: usize,
-        now: Time,
-    ) -> Result<(), Violation> {
+    pub(super) fn check(&mut self, at: Moment, core: &Raft) -> Result<(), Violation> {
+        let Moment { replica, life, now, members } = at;
         if !core.is_leader() {
             self.since.remove(&replica);
             return Ok(());
@@ -42,7 +37,7 @@ impl QuorumContact {
             return Ok(());
         }
         let fresh =
-            self.heard.iter().filter(|((at, _), heard)| *at == replica && now.since(**heard) < PATIENCE).count();
+            self.heard.iter().filter(|((of, _), heard)| *of == replica && now.since(**heard) < PATIENCE).count();
         if (fresh + 1) * 2 > members {
             return Ok(());
         }

@@ -5,13 +5,18 @@ use bytes::Bytes;
 use quorate_framework::{BlockId, ExecuteRange, Position, ReplicaId};
 use std::collections::BTreeMap;
 
+/// What was executed where, by whom first.
 #[derive(Debug, Default)]
-pub(super) struct StateMachineSafety {
+pub struct StateMachineSafety {
     executed: BTreeMap<Position, (BlockId, Bytes, ReplicaId)>,
 }
 
 impl StateMachineSafety {
-    pub(super) fn check(&mut self, replica: ReplicaId, range: &ExecuteRange) -> Result<(), Violation> {
+    /// Looks at what a replica is about to execute as committed.
+    ///
+    /// # Errors
+    /// A [`Violation`].
+    pub fn check(&mut self, replica: ReplicaId, range: &ExecuteRange) -> Result<(), Violation> {
         for (batch, position) in range.batches.iter().zip(range.first.0..) {
             let first = self
                 .executed

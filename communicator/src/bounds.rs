@@ -36,6 +36,10 @@ pub const CLIENT_LANE: LaneBound =
 /// Answers that may wait for one client, or requests that may wait for one replica.
 pub const CLIENT_OUTBOX: LaneBound = LaneBound { messages: 65_536, bytes: 2 * MESSAGE_BODY_BYTES };
 
+/// Bytes of answers that may wait for all clients together. Beyond it the connections go for which most waits: those that read their
+/// answers keep theirs.
+pub const CLIENT_ANSWERS_BYTES: usize = 2 * CLIENT_OUTBOX.bytes;
+
 /// Bytes of clients' requests that have begun to arrive in memory of their own and are not complete, over all connections.
 pub const UNFINISHED_REQUEST_BYTES: usize = 128 << 20;
 
@@ -56,6 +60,8 @@ pub struct CommunicatorOptions {
     pub peer_outbox: LaneBounds,
     /// What may wait for one client.
     pub client_outbox: LaneBound,
+    /// Bytes of answers that may wait for all clients together, give or take a quarter.
+    pub client_answers_bytes: usize,
     /// Time from accept or connect to the end of the handshake.
     pub handshake_timeout: Duration,
     /// Connections that have not finished their handshake; beyond it the oldest of them is closed.
@@ -77,6 +83,7 @@ impl Default for CommunicatorOptions {
         CommunicatorOptions {
             peer_outbox: PEER_LANES,
             client_outbox: CLIENT_OUTBOX,
+            client_answers_bytes: CLIENT_ANSWERS_BYTES,
             handshake_timeout: Duration::from_millis(limits::HANDSHAKE_TIMEOUT_MS),
             unfinished_handshakes: limits::UNFINISHED_HANDSHAKES,
             connections: limits::CONNECTIONS,

@@ -1,6 +1,6 @@
 //! The life of a client's connection at a replica.
 
-use crate::hub::{Hub, ReadHalf, queue_reply};
+use crate::hub::{Hub, ReadHalf};
 use crate::outbox::Outbox;
 use crate::reader::{Expected, Fill, FrameReader};
 use crate::reason::DisconnectReason;
@@ -43,16 +43,9 @@ impl Session<'_> {
                 self.hub.inbound.client_requests(self.connection, &mut requests);
                 self.answer_busy(&mut requests)?;
             }
-            match self.fill(reader, half).await? {
-                Fill::Closed if reader.is_between_messages() => return Ok(()),
-                Fill::Closed => return Err(DisconnectReason::Cut),
-                Fill::Read { bytes, filled } => {
-                    self.hub.counters.read(bytes);
-                    if filled {
-                        // More is waiting: let the core and the other connections have their turn first.
-                        tokio::task::yield_now().await;
-                    }
-                }
+            let fill = self.fill(reader, half).await?;
+            if !self.hub.goes_on_after(fill, reader).await? {
+                return Ok(());
             }
         }
     }
@@ -85,9 +78,10 @@ impl Session<'_> {
                 sequence: frame.header.sequence,
                 position: Position::ZERO,
             };
-            queue_reply(&self.outbox, &header, Bytes::new())?;
+            self.hub.queue_reply(&self.outbox, &header, Bytes::new())?;
         }
         self.outbox.flush();
+        self.hub.bound_answers();
         Ok(())
     }
 }

@@ -3,8 +3,8 @@
 use crate::agreement::Agreement;
 use crate::bounds::CommunicatorOptions;
 use crate::frame::FrameKind;
-use crate::handshake::{Identity, MemberClaim};
-use crate::hub::{Admission, Hub, queue_reply};
+use crate::handshake::Identity;
+use crate::hub::{Admission, Hub};
 use crate::inbound::InboundLanes;
 use crate::outbox::{Outbox, QueueError};
 use crate::outgoing::Message;
@@ -14,13 +14,12 @@ use crate::{listener, peer};
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use quorate_framework::{
-    ClientReply, ClusterId, ConnectionId, PeerFrame, RandomSource, ReplicaCommunicator, ReplicaId,
+    ClientReply, ClusterId, ConnectionId, LinkId, MemberClaim, PeerFrame, RandomSource, ReplicaCommunicator, ReplicaId,
 };
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use tokio::net::TcpListener;
-use tokio::task::AbortHandle;
 
 /// What a communicator is started with.
 #[derive(Clone, Debug)]
@@ -33,7 +32,8 @@ pub struct CommunicatorConfiguration {
     pub peers: BTreeMap<ReplicaId, String>,
     /// What peers must agree on.
     pub agreement: Agreement,
-    /// What this replica claims to be at first.
+    /// What this replica claims to be at first. Its start nonce is the caller's, drawn once a process: a claim that changes later is
+    /// believed only of the start that shook hands.
     pub claim: MemberClaim,
     /// Bounds and times.
     pub options: CommunicatorOptions,
@@ -42,7 +42,6 @@ pub struct CommunicatorConfiguration {
 /// Moves bytes between this replica, its peers and its clients over TCP. Dropping it closes every connection.
 pub struct TcpCommunicator {
     hub: Arc<Hub>,
-    tasks: Vec<AbortHandle>,
     touched: Vec<Outbox>,
 }
 
@@ -81,7 +80,7 @@ impl fmt::Debug for CommunicatorHandle {
 
 impl TcpCommunicator {
     /// Starts accepting on `listener` and dialling the peers with lower ids, in tasks of the current runtime. What arrives goes to
-    /// `inbound`; `random` gives the start nonce and the jitter of reconnecting.
+    /// `inbound`; `random` gives the jitter of reconnecting.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -90,19 +89,20 @@ impl TcpCommunicator {
         configuration: CommunicatorConfiguration,
         listener: TcpListener,
         inbound: Arc<InboundLanes>,
-        mut random: Box<dyn RandomSource>,
+        random: Box<dyn RandomSource>,
     ) -> TcpCommunicator {
         let CommunicatorConfiguration { cluster, replica, mut peers, agreement, claim, options } = configuration;
         peers.remove(&replica);
         let members = peers.keys().copied().chain([replica]).collect();
-        let identity = Identity { cluster, replica, members, agreement, start_nonce: random.next_u64() };
+        let identity = Identity { cluster, replica, members, agreement };
         let hub = Arc::new(Hub::new(identity, peers, claim, options, inbound, random));
-        let mut tasks = vec![tokio::spawn(listener::accept_all(Arc::clone(&hub), listener)).abort_handle()];
+        let door = tokio::spawn(listener::accept_all(Arc::clone(&hub), listener)).abort_handle();
+        hub.registry.lock().door = Some(door);
         for (peer, address) in hub.addresses.range(..replica) {
             let dialling = peer::keep_dialled(Arc::clone(&hub), *peer, address.clone());
-            tasks.push(tokio::spawn(dialling).abort_handle());
+            hub.registry.lock().dialling.push(tokio::spawn(dialling).abort_handle());
         }
-        TcpCommunicator { hub, tasks, touched: Vec::new() }
+        TcpCommunicator { hub, touched: Vec::new() }
     }
 
     /// A handle for others than the core.
@@ -112,9 +112,9 @@ impl TcpCommunicator {
     }
 
     /// What [`ReplicaCommunicator::send`] does, without a future. Never blocks.
-    pub fn send_now(&mut self, frames: Vec<PeerFrame>) {
+    pub fn send_now(&mut self, frames: &mut Vec<PeerFrame>) {
         let registry = self.hub.registry.lock();
-        for PeerFrame { to, lane, class, encoded } in frames {
+        for PeerFrame { to, lane, class, encoded } in frames.drain(..) {
             let message = match Message::new(lane, FrameKind::from(class), encoded) {
                 Ok(message) => message,
                 Err(error) => {
@@ -140,10 +140,10 @@ impl TcpCommunicator {
     }
 
     /// What [`ReplicaCommunicator::reply`] does, without a future. Never blocks.
-    pub fn reply_now(&mut self, replies: Vec<ClientReply>) {
+    pub fn reply_now(&mut self, replies: &mut Vec<ClientReply>) {
         let registry = self.hub.registry.lock();
         let mut last: Option<(ConnectionId, &Outbox)> = None;
-        for ClientReply { connection, header, body } in replies {
+        for ClientReply { connection, header, body } in replies.drain(..) {
             let outbox = match last {
                 Some((of, outbox)) if of == connection => outbox,
                 _ => {
@@ -152,7 +152,7 @@ impl TcpCommunicator {
                     outbox
                 }
             };
-            match queue_reply(outbox, &header, body) {
+            match self.hub.queue_reply(outbox, &header, body) {
                 Ok(true) => self.touched.push(outbox.clone()),
                 Ok(false) => {}
                 Err(reason) => outbox.close(reason),
@@ -160,11 +160,14 @@ impl TcpCommunicator {
         }
         drop(registry);
         self.touched.drain(..).for_each(|outbox| outbox.flush());
+        self.hub.bound_answers();
     }
 
     /// What [`ReplicaCommunicator::disconnect`] does, without a future.
-    pub fn disconnect_now(&mut self, peer: ReplicaId) {
-        if let Some((_, outbox)) = self.hub.registry.lock().peers.get(&peer) {
+    pub fn disconnect_now(&mut self, peer: ReplicaId, link: LinkId) {
+        if let Some((current, outbox)) = self.hub.registry.lock().peers.get(&peer)
+            && *current == link
+        {
             outbox.close(DisconnectReason::Requested);
         }
     }
@@ -172,16 +175,16 @@ impl TcpCommunicator {
 
 #[async_trait]
 impl ReplicaCommunicator for TcpCommunicator {
-    async fn send(&mut self, frames: Vec<PeerFrame>) {
+    async fn send(&mut self, frames: &mut Vec<PeerFrame>) {
         self.send_now(frames);
     }
 
-    async fn reply(&mut self, replies: Vec<ClientReply>) {
+    async fn reply(&mut self, replies: &mut Vec<ClientReply>) {
         self.reply_now(replies);
     }
 
-    async fn disconnect(&mut self, peer: ReplicaId) {
-        self.disconnect_now(peer);
+    async fn disconnect(&mut self, peer: ReplicaId, link: LinkId) {
+        self.disconnect_now(peer, link);
     }
 }
 
@@ -228,6 +231,22 @@ impl CommunicatorHandle {
         self.hub.addresses.keys().map(status).collect()
     }
 
+    /// Begins the end: from now on no connection is accepted or dialled, handshakes under way are broken off, and the links to peers
+    /// close as soon as what waits for them is written. Clients' connections stay, so that they can be answered. For good.
+    pub fn close_doors(&self) {
+        let mut registry = self.hub.registry.lock();
+        registry.shut();
+        registry.peers.values().for_each(|(_, outbox)| outbox.finish(DisconnectReason::Stopping));
+    }
+
+    /// Messages and bytes that wait to be written, over all connections.
+    #[must_use]
+    pub fn waiting_to_be_written(&self) -> (usize, usize) {
+        let registry = self.hub.registry.lock();
+        let outboxes = registry.peers.values().map(|(_, outbox)| outbox).chain(registry.clients.values());
+        outboxes.map(Outbox::waiting).fold((0, 0), |sum, waiting| (sum.0 + waiting.0, sum.1 + waiting.1))
+    }
+
     /// Bytes of large requests that have begun to arrive and are not complete.
     #[must_use]
     pub fn unfinished_request_bytes(&self) -> usize {
@@ -244,10 +263,9 @@ impl CommunicatorHandle {
 
 impl Drop for TcpCommunicator {
     fn drop(&mut self) {
-        self.tasks.iter().for_each(AbortHandle::abort);
         let mut registry = self.hub.registry.lock();
-        registry.stopping = true;
-        registry.unfinished.drain(..).for_each(|(_, handshake)| handshake.abort());
+        registry.shut();
+        registry.dialling.drain(..).for_each(|task| task.abort());
         let outboxes = registry.peers.values().map(|(_, outbox)| outbox).chain(registry.clients.values());
         outboxes.for_each(|outbox| outbox.close(DisconnectReason::Stopping));
     }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::agreement::Agreement;
-use crate::handshake::{Identity, MemberClaim};
-use quorate_framework::ReplicaId;
+use crate::handshake::Identity;
+use quorate_framework::{MemberClaim, ReplicaId};
 
 fn identity(replica: u32, settings: &[(&str, &str)]) -> Identity {
     let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
@@ -10,7 +10,6 @@ fn identity(replica: u32, settings: &[(&str, &str)]) -> Identity {
         replica: ReplicaId(replica),
         members: [1, 2, 3].map(ReplicaId).into(),
         agreement: Agreement { consensus: "raft".into(), settings, ..Agreement::default() },
-        start_nonce: 5,
     }
 }
 

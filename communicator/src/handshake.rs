@@ -9,7 +9,7 @@
 //! waiting in the socket, never makes a link look alive. A refusal is a text for both sides' logs and a code.
 
 use crate::agreement::{Agreement, describe};
-use quorate_framework::{ClusterId, Digest, Incarnation, ReplicaId, WireError};
+use quorate_framework::{ClusterId, MemberClaim, ReplicaId, WireError};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::io;
@@ -17,29 +17,6 @@ use thiserror::Error;
 
 /// The version of the handshake and of all that follows it.
 pub const PROTOCOL_VERSION: u32 = 1;
-
-/// How far a replica is in forming the cluster.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum MemberState {
-    /// Waiting for all members.
-    #[default]
-    Forming,
-    /// Bound to a member vector.
-    Formed,
-}
-
-/// What a replica says of itself. The communicator carries it and judges only the start counter.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct MemberClaim {
-    /// Which life of its data it is.
-    pub incarnation: Incarnation,
-    /// Forming or formed.
-    pub state: MemberState,
-    /// Digest of the member vector it is formed on; zeros while forming.
-    pub vector_digest: Digest,
-    /// How often this incarnation was started, raised durably before each start's first handshake.
-    pub start_counter: u64,
-}
 
 /// What a replica knows about itself and its cluster: what each handshake is judged by.
 #[derive(Clone, Debug)]
@@ -52,8 +29,6 @@ pub struct Identity {
     pub members: BTreeSet<ReplicaId>,
     /// What peers must agree on.
     pub agreement: Agreement,
-    /// Drawn at random when the process starts: tells its reconnects from another start.
-    pub start_nonce: u64,
 }
 
 /// The first words of a dialler.
@@ -84,9 +59,7 @@ pub enum Role {
 /// What the two replicas tell each other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AboutPeer {
-    /// Drawn at random when the process started.
-    pub start_nonce: u64,
-    /// What it claims to be.
+    /// What it claims to be. The communicator carries it and judges only the start counter.
     pub claim: MemberClaim,
     /// What must agree.
     pub agreement: Agreement,
@@ -193,7 +166,7 @@ impl Identity {
     /// What this replica tells of itself.
     #[must_use]
     pub fn about(&self, claim: MemberClaim) -> AboutPeer {
-        AboutPeer { start_nonce: self.start_nonce, claim, agreement: self.agreement.clone() }
+        AboutPeer { claim, agreement: self.agreement.clone() }
     }
 
     /// Whether to talk to whoever said this.

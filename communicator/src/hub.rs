@@ -3,20 +3,24 @@
 use crate::bounds::{CommunicatorOptions, LaneBound, UNFINISHED_REQUEST_BYTES};
 use crate::budget::Budget;
 use crate::frame::FrameKind;
-use crate::handshake::{AboutPeer, Identity, MemberClaim, Refusal, RefusalCode};
-use crate::inbound::{InboundLanes, LinkId};
+use crate::handshake::{AboutPeer, Identity, Refusal, RefusalCode};
+use crate::inbound::InboundLanes;
 use crate::outbox::Outbox;
 use crate::outgoing::Message;
+use crate::reader::{Fill, FrameReader};
 use crate::reason::DisconnectReason;
 use crate::repeated_log::RepeatedLog;
-use crate::starts::Starts;
 use crate::traffic::TrafficCounters;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use quorate_framework::reply::REPLY_HEADER_BYTES;
-use quorate_framework::{ConnectionId, Encoded, Lane, RandomSource, ReplicaId, ReplyHeader, limits};
+use quorate_framework::{
+    ConnectionId, Encoded, Lane, LinkId, MemberClaim, RandomSource, ReplicaId, ReplyHeader, Starts, limits,
+};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::task::AbortHandle;
@@ -52,11 +56,22 @@ pub(crate) struct Registry {
     pub(crate) clients: HashMap<ConnectionId, Outbox>,
     /// Handshakes under way at the door, the oldest first.
     pub(crate) unfinished: VecDeque<(u64, AbortHandle)>,
-    pub(crate) stopping: bool,
+    /// The task that accepts connections, while the door is open.
+    pub(crate) door: Option<AbortHandle>,
+    /// The tasks that dial peers, and then read what they say.
+    pub(crate) dialling: Vec<AbortHandle>,
+    stopping: bool,
     last_number: u64,
 }
 
 impl Registry {
+    /// Lets nobody in any more: no connection is accepted, no handshake ends in one.
+    pub(crate) fn shut(&mut self) {
+        self.stopping = true;
+        self.door.take().into_iter().for_each(|door| door.abort());
+        self.unfinished.drain(..).for_each(|(_, handshake)| handshake.abort());
+    }
+
     pub(crate) fn next_number(&mut self) -> u64 {
         self.last_number += 1;
         self.last_number
@@ -73,6 +88,8 @@ pub(crate) struct Hub {
     pub(crate) counters: Arc<TrafficCounters>,
     pub(crate) budget: Arc<Budget>,
     pub(crate) registry: Mutex<Registry>,
+    /// Bytes of answers queued since what waits was last summed up.
+    answers_queued: AtomicUsize,
     starts: Mutex<Starts>,
     random: Mutex<Box<dyn RandomSource>>,
     log: Mutex<HashMap<Topic, RepeatedLog>>,
@@ -99,6 +116,7 @@ impl Hub {
             counters: Arc::default(),
             budget: Budget::new(UNFINISHED_REQUEST_BYTES),
             registry: Mutex::default(),
+            answers_queued: AtomicUsize::new(0),
             starts: Mutex::default(),
             random: Mutex::new(random),
             log: Mutex::default(),
@@ -125,6 +143,10 @@ impl Hub {
         self.trouble.lock().get(&peer).cloned()
     }
 
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.registry.lock().stopping
+    }
+
     /// The pause before the next attempt: half of `backoff` to all of it.
     pub(crate) fn jittered(&self, backoff: Duration) -> Duration {
         let nanos = u64::try_from(backoff.as_nanos()).unwrap_or(u64::MAX).max(2);
@@ -142,8 +164,8 @@ impl Hub {
             let refused = |reason| Refusal { code: RefusalCode::NotAdmitted, reason };
             admission(peer, &about.claim).map_err(refused)?;
         }
-        let AboutPeer { claim, start_nonce, .. } = about;
-        if !self.starts.lock().admit(peer, claim.incarnation, claim.start_counter, *start_nonce) {
+        let claim = &about.claim;
+        if !self.starts.lock().admit(peer, claim) {
             let reason = format!(
                 "start {} of replica {peer}, incarnation {}, is not newer than another start of it that replica {} has seen: a copied \
                  or rolled-back data directory; use `cluster replace`",
@@ -172,7 +194,7 @@ impl Hub {
             old.close(DisconnectReason::Replaced);
         }
         self.trouble.lock().remove(&peer);
-        self.inbound.peer_connected(peer, link, about.claim, about.start_nonce);
+        self.inbound.peer_connected(peer, link, about.claim);
         if let Some(more) = self.log_line(Topic::Link(peer)) {
             tracing::info!(replica = %self.identity.replica, %peer, incarnation = %about.claim.incarnation, "connected{more}");
         }
@@ -208,6 +230,22 @@ impl Hub {
         }
     }
 
+    /// Counts a read, and whether to go on reading: not after an orderly end.
+    pub(crate) async fn goes_on_after(&self, fill: Fill, reader: &FrameReader) -> Result<bool, DisconnectReason> {
+        match fill {
+            Fill::Closed if reader.is_between_messages() => Ok(false),
+            Fill::Closed => Err(DisconnectReason::Cut),
+            Fill::Read { bytes, filled } => {
+                self.counters.read(bytes);
+                if filled {
+                    // More is waiting: let the core and the other connections have their turn first.
+                    tokio::task::yield_now().await;
+                }
+                Ok(true)
+            }
+        }
+    }
+
     /// Takes a client's connection in. None if the communicator is stopping.
     pub(crate) fn register_client(&self, half: OwnedWriteHalf) -> Option<(ConnectionId, Outbox)> {
         let bounds = client_bounds(self.options.client_outbox);
@@ -230,6 +268,49 @@ impl Hub {
         self.inbound.client_disconnected(connection);
     }
 
+    /// Queues an answer to a client, a small one by copying, a large one shared. Gives whether it is the first since the last flush.
+    /// [`Hub::bound_answers`] must follow.
+    pub(crate) fn queue_reply(
+        &self,
+        outbox: &Outbox,
+        header: &ReplyHeader,
+        body: Bytes,
+    ) -> Result<bool, DisconnectReason> {
+        self.answers_queued.fetch_add(REPLY_HEADER_BYTES + body.len(), Ordering::Relaxed);
+        let mut header_bytes = [0; REPLY_HEADER_BYTES];
+        header.encode(&mut &mut header_bytes[..]);
+        if body.len() < limits::SHARED_PAYLOAD_BYTES {
+            return Ok(outbox.queue_small(Lane::Client, FrameKind::Reply, &[&header_bytes, &body])?);
+        }
+        let encoded = Encoded { head: Bytes::new(), body: vec![Bytes::copy_from_slice(&header_bytes), body] };
+        Ok(outbox.queue(Message::new(Lane::Client, FrameKind::Reply, encoded)?)?)
+    }
+
+    /// Keeps what waits for all clients together within its bound. What waits is summed up only when so much was queued that it may
+    /// have grown by a quarter of the bound.
+    pub(crate) fn bound_answers(&self) {
+        let bound = self.options.client_answers_bytes;
+        if self.answers_queued.load(Ordering::Relaxed) <= bound / 4 {
+            return;
+        }
+        self.answers_queued.store(0, Ordering::Relaxed);
+        let registry = self.registry.lock();
+        let mut waiting: Vec<(usize, &Outbox)> =
+            registry.clients.values().map(|outbox| (outbox.waiting().1, outbox)).collect();
+        let mut sum: usize = waiting.iter().map(|(bytes, _)| bytes).sum();
+        if sum <= bound {
+            return;
+        }
+        waiting.sort_unstable_by_key(|(bytes, _)| Reverse(*bytes));
+        for (bytes, outbox) in waiting {
+            if sum <= bound {
+                return;
+            }
+            outbox.close(DisconnectReason::AnswersFull(bytes));
+            sum -= bytes;
+        }
+    }
+
     /// Whether there is room for one more client beside peers and handshakes.
     pub(crate) fn has_room_for_client(&self) -> bool {
         self.registry.lock().clients.len() < self.clients_limit()
@@ -244,17 +325,6 @@ impl Hub {
 /// The bounds of a client's connection: all it carries is in one lane.
 pub(crate) fn client_bounds(bound: LaneBound) -> [LaneBound; 5] {
     [bound; 5]
-}
-
-/// Queues an answer to a client, a small one by copying, a large one shared. Gives whether it is the first since the last flush.
-pub(crate) fn queue_reply(outbox: &Outbox, header: &ReplyHeader, body: Bytes) -> Result<bool, DisconnectReason> {
-    let mut header_bytes = [0; REPLY_HEADER_BYTES];
-    header.encode(&mut &mut header_bytes[..]);
-    if body.len() < limits::SHARED_PAYLOAD_BYTES {
-        return Ok(outbox.queue_small(Lane::Client, FrameKind::Reply, &[&header_bytes, &body])?);
-    }
-    let encoded = Encoded { head: Bytes::new(), body: vec![Bytes::copy_from_slice(&header_bytes), body] };
-    Ok(outbox.queue(Message::new(Lane::Client, FrameKind::Reply, encoded)?)?)
 }
 
 /// The reading end of a connection in the hands of its task.

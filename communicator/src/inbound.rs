@@ -1,22 +1,19 @@
 //! What has arrived and waits for the core: bounded lanes, and the comings and goings of connections.
 //!
-//! Reader tasks put in a read's worth at a time; the one core task drains lane by lane with quotas. What a connection's end makes
-//! worthless is taken out at once, so the core never sees a frame of a connection after its end, nor before its beginning.
+//! Reader tasks put in a read's worth at a time; the one core task drains lane by lane with quotas. A peer's connection begins before
+//! its frames and ends after them: what it said before it was lost (a hand-over of leadership, say) is still heard, and only then is
+//! its end told. A newer connection of the same peer, perhaps of another incarnation, makes what still waits of the older one
+//! worthless; so does a client's end, since nobody is there to answer. Both are taken out at once.
 
 use crate::bounds::{CLIENT_LANE, LaneBound, LaneBounds, PEER_LANES};
-use crate::handshake::MemberClaim;
 use crate::reader::Received;
 use crate::reason::DisconnectReason;
 use bytes::Bytes;
 use parking_lot::Mutex;
-use quorate_framework::{ClientFrame, ConnectionId, FrameClass, Lane, ReplicaId, limits};
+use quorate_framework::{ClientFrame, ConnectionId, FrameClass, Lane, LinkId, MemberClaim, ReplicaId, limits};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
-
-/// One connection to a peer, unique for the life of the process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LinkId(pub u64);
 
 /// Something for the core.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,8 +24,6 @@ pub enum Inbound {
         peer: ReplicaId,
         /// What it claims to be.
         claim: MemberClaim,
-        /// Drawn at random by the peer's process when it started.
-        start_nonce: u64,
         /// The connection.
         link: LinkId,
     },
@@ -45,6 +40,8 @@ pub enum Inbound {
     PeerFrame {
         /// The peer.
         peer: ReplicaId,
+        /// The connection it came by.
+        link: LinkId,
         /// Which decoder it needs.
         class: FrameClass,
         /// The lane it came in.
@@ -59,6 +56,8 @@ pub enum Inbound {
     PeerProgress {
         /// The peer.
         peer: ReplicaId,
+        /// The connection.
+        link: LinkId,
     },
     /// A client has connected; precedes its requests.
     ClientConnected {
@@ -130,6 +129,15 @@ struct PeerState {
     progress_waits: bool,
     /// When the core was last given something to see that the peer lives.
     told: Instant,
+    /// Why the connection is gone, while the core has not taken all that came by it.
+    ended: Option<DisconnectReason>,
+}
+
+impl PeerState {
+    /// Whether the core has taken everything.
+    fn is_taken(&self) -> bool {
+        !self.progress_waits && self.uses.iter().all(|used| used.messages == 0)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -196,8 +204,9 @@ impl InboundLanes {
             }
             bytes += next;
             if let Some(item) = state.lanes[lane as usize].pop_front() {
-                state.release(&item, next);
+                let end = state.release(&item, next);
                 output.push(item);
+                output.extend(end);
             }
         }
         !state.lanes[lane as usize].is_empty()
@@ -222,33 +231,37 @@ impl InboundLanes {
         self.state.lock().peers.get(&peer).map(|state| state.received)
     }
 
-    pub(crate) fn peer_connected(&self, peer: ReplicaId, link: LinkId, claim: MemberClaim, start_nonce: u64) {
+    pub(crate) fn peer_connected(&self, peer: ReplicaId, link: LinkId, claim: MemberClaim) {
         let mut state = self.state.lock();
         if let Some(old) = state.peers.get(&peer).map(|old| old.link) {
             state.end_peer(peer, old, DisconnectReason::Replaced);
         }
         let now = Instant::now();
-        let fresh = PeerState { link, uses: Default::default(), received: now, progress_waits: false, told: now };
+        let uses = Default::default();
+        let fresh = PeerState { link, uses, received: now, progress_waits: false, told: now, ended: None };
         state.peers.insert(peer, fresh);
-        state.links.push_back(Inbound::PeerConnected { peer, claim, start_nonce, link });
+        state.links.push_back(Inbound::PeerConnected { peer, claim, link });
         self.wake.notify_one();
     }
 
     pub(crate) fn peer_disconnected(&self, peer: ReplicaId, link: LinkId, reason: DisconnectReason) {
         let mut state = self.state.lock();
-        if state.peers.get(&peer).is_some_and(|current| current.link == link) {
+        let Some(current) = state.peers.get_mut(&peer).filter(|current| current.link == link) else { return };
+        if current.is_taken() {
             state.end_peer(peer, link, reason);
-            self.wake.notify_one();
+        } else {
+            // Told behind the last of what waits.
+            current.ended.get_or_insert(reason);
         }
+        self.wake.notify_one();
     }
 
     /// Puts in the messages of one read.
     pub(crate) fn peer_frames(&self, peer: ReplicaId, link: LinkId, frames: &mut Vec<Received>) -> Result<(), Refused> {
         let mut guard = self.state.lock();
         let state = &mut *guard;
-        let Some(current) = state.peers.get_mut(&peer).filter(|current| current.link == link) else {
-            return Err(Refused::Stale);
-        };
+        let is_current = |current: &&mut PeerState| current.link == link && current.ended.is_none();
+        let Some(current) = state.peers.get_mut(&peer).filter(is_current) else { return Err(Refused::Stale) };
         current.received = Instant::now();
         current.told = current.received;
         for Received { lane, kind, head, body } in frames.drain(..) {
@@ -256,10 +269,12 @@ impl InboundLanes {
             let Some(class) = kind.peer_class() else { continue };
             let bytes = head.len() + body.len();
             if !current.uses[lane as usize].admits(bytes, self.peer_bounds[lane as usize]) {
+                // What was put in before it is still heard.
+                self.wake.notify_one();
                 return Err(Refused::Full(lane));
             }
             current.uses[lane as usize].add(bytes);
-            state.lanes[lane as usize].push_back(Inbound::PeerFrame { peer, class, lane, head, body });
+            state.lanes[lane as usize].push_back(Inbound::PeerFrame { peer, link, class, lane, head, body });
         }
         self.wake.notify_one();
         Ok(())
@@ -269,12 +284,13 @@ impl InboundLanes {
     pub(crate) fn peer_progress(&self, peer: ReplicaId, link: LinkId, lane: Lane) {
         let mut guard = self.state.lock();
         let state = &mut *guard;
-        if let Some(current) = state.peers.get_mut(&peer).filter(|current| current.link == link) {
+        let is_current = |current: &&mut PeerState| current.link == link && current.ended.is_none();
+        if let Some(current) = state.peers.get_mut(&peer).filter(is_current) {
             current.received = Instant::now();
             let due = current.received.duration_since(current.told) >= self.progress_interval;
             if due && !current.progress_waits {
                 (current.progress_waits, current.told) = (true, current.received);
-                state.lanes[lane as usize].push_back(Inbound::PeerProgress { peer });
+                state.lanes[lane as usize].push_back(Inbound::PeerProgress { peer, link });
                 self.wake.notify_one();
             }
         }
@@ -335,29 +351,35 @@ impl InboundLanes {
 }
 
 impl State {
-    fn release(&mut self, item: &Inbound, bytes: usize) {
-        match item {
+    /// Frees the place of an item that the core takes. Gives the end of its connection if it was the last item of one that is gone.
+    fn release(&mut self, item: &Inbound, bytes: usize) -> Option<Inbound> {
+        let peer = match item {
             Inbound::PeerFrame { peer, lane, .. } => {
-                if let Some(state) = self.peers.get_mut(peer) {
-                    state.uses[*lane as usize].remove(bytes);
-                }
+                self.peers.get_mut(peer)?.uses[*lane as usize].remove(bytes);
+                *peer
             }
-            Inbound::PeerProgress { peer } => {
-                if let Some(state) = self.peers.get_mut(peer) {
-                    state.progress_waits = false;
-                }
+            Inbound::PeerProgress { peer, .. } => {
+                self.peers.get_mut(peer)?.progress_waits = false;
+                *peer
             }
-            Inbound::ClientRequest { .. } => self.requests.remove(bytes),
-            _ => {}
-        }
+            Inbound::ClientRequest { .. } => {
+                self.requests.remove(bytes);
+                return None;
+            }
+            _ => return None,
+        };
+        let state = self.peers.get_mut(&peer).filter(|state| state.is_taken())?;
+        let (link, reason) = (state.link, state.ended.take()?);
+        self.peers.remove(&peer);
+        Some(Inbound::PeerDisconnected { peer, link, reason })
     }
 
-    /// Takes out what a peer's connection still has waiting; if the core never saw it come, it does not see it go.
+    /// Ends a peer's connection and takes out what it still has waiting; if the core never saw it come, it does not see it go.
     fn end_peer(&mut self, peer: ReplicaId, link: LinkId, reason: DisconnectReason) {
-        self.peers.remove(&peer);
+        let reason = self.peers.remove(&peer).and_then(|state| state.ended).unwrap_or(reason);
         for lane in &mut self.lanes {
             lane.retain(|item| {
-                !matches!(item, Inbound::PeerFrame { peer: of, .. } | Inbound::PeerProgress { peer: of } if *of == peer)
+                !matches!(item, Inbound::PeerFrame { peer: of, .. } | Inbound::PeerProgress { peer: of, .. } if *of == peer)
             });
         }
         let unseen = |item: &Inbound| matches!(item, Inbound::PeerConnected { link: of, .. } if *of == link);

@@ -17,7 +17,7 @@ fn request(nonce: u128) -> ClientFrame {
 }
 
 fn connect(lanes: &InboundLanes, link: LinkId) {
-    lanes.peer_connected(PEER, link, MemberClaim::default(), 0);
+    lanes.peer_connected(PEER, link, MemberClaim::default());
 }
 
 fn put(lanes: &InboundLanes, link: LinkId, frames: Vec<Received>) -> Result<(), Refused> {
@@ -31,12 +31,13 @@ fn drained(lanes: &InboundLanes, lane: Lane) -> Vec<Inbound> {
 }
 
 fn connected(link: LinkId) -> Inbound {
-    Inbound::PeerConnected { peer: PEER, claim: MemberClaim::default(), start_nonce: 0, link }
+    Inbound::PeerConnected { peer: PEER, claim: MemberClaim::default(), link }
 }
 
-fn arrived(lane: Lane, head: &'static [u8]) -> Inbound {
+fn arrived(link: LinkId, lane: Lane, head: &'static [u8]) -> Inbound {
     Inbound::PeerFrame {
         peer: PEER,
+        link,
         class: FrameClass::Message,
         lane,
         head: Bytes::from_static(head),
@@ -49,8 +50,8 @@ fn a_connection_comes_before_its_frames_whatever_lane_is_drained_first() {
     let lanes = InboundLanes::default();
     connect(&lanes, OLD);
     put(&lanes, OLD, vec![frame(Lane::Snapshot, b"late"), frame(Lane::Control, b"vote")]).expect("room");
-    assert_eq!(drained(&lanes, Lane::Snapshot), [connected(OLD), arrived(Lane::Snapshot, b"late")]);
-    assert_eq!(drained(&lanes, Lane::Control), [arrived(Lane::Control, b"vote")]);
+    assert_eq!(drained(&lanes, Lane::Snapshot), [connected(OLD), arrived(OLD, Lane::Snapshot, b"late")]);
+    assert_eq!(drained(&lanes, Lane::Control), [arrived(OLD, Lane::Control, b"vote")]);
     assert!(lanes.is_empty());
 }
 
@@ -65,12 +66,42 @@ fn no_frame_of_an_old_connection_comes_after_its_end_or_after_the_next_one_is_up
     lanes.peer_disconnected(PEER, OLD, DisconnectReason::Closed);
     put(&lanes, NEW, vec![frame(Lane::Replication, b"new")]).expect("room");
     let replaced = Inbound::PeerDisconnected { peer: PEER, link: OLD, reason: DisconnectReason::Replaced };
-    assert_eq!(drained(&lanes, Lane::Replication), [replaced, connected(NEW), arrived(Lane::Replication, b"new")]);
-    assert_eq!(put(&lanes, NEW, vec![frame(Lane::Control, b"on")]), Ok(()));
-    lanes.peer_disconnected(PEER, NEW, DisconnectReason::Cut);
-    let down = Inbound::PeerDisconnected { peer: PEER, link: NEW, reason: DisconnectReason::Cut };
-    assert_eq!(drained(&lanes, Lane::Control), [down], "what it said is gone with it");
+    assert_eq!(drained(&lanes, Lane::Replication), [replaced, connected(NEW), arrived(NEW, Lane::Replication, b"new")]);
+}
+
+#[test]
+fn what_a_peer_said_before_it_was_lost_is_heard_and_then_its_end_whatever_the_quotas() {
+    let lanes = InboundLanes::default();
+    connect(&lanes, OLD);
+    drained(&lanes, Lane::Control);
+    let said = vec![frame(Lane::Snapshot, b"late"), frame(Lane::Control, b"1"), frame(Lane::Control, b"last words")];
+    put(&lanes, OLD, said).expect("room");
+    lanes.peer_disconnected(PEER, OLD, DisconnectReason::Cut);
+    lanes.peer_disconnected(PEER, OLD, DisconnectReason::Closed);
+    assert_eq!(put(&lanes, OLD, vec![frame(Lane::Control, b"after the end")]), Err(Refused::Stale));
+    lanes.peer_progress(PEER, OLD, Lane::Control);
+    let mut output = Vec::new();
+    assert!(lanes.drain(Lane::Control, 1, usize::MAX, &mut output));
+    assert_eq!(output, [arrived(OLD, Lane::Control, b"1")]);
+    assert_eq!(drained(&lanes, Lane::Control), [arrived(OLD, Lane::Control, b"last words")]);
+    let down = Inbound::PeerDisconnected { peer: PEER, link: OLD, reason: DisconnectReason::Cut };
+    assert_eq!(drained(&lanes, Lane::Snapshot), [arrived(OLD, Lane::Snapshot, b"late"), down], "once, and last");
     assert_eq!(lanes.last_received(PEER), None);
+    assert!(lanes.is_empty());
+}
+
+#[test]
+fn a_newer_connection_takes_out_what_waits_of_a_lost_one_and_its_end_comes_first() {
+    let lanes = InboundLanes::default();
+    connect(&lanes, OLD);
+    drained(&lanes, Lane::Control);
+    put(&lanes, OLD, vec![frame(Lane::Control, b"old")]).expect("room");
+    lanes.peer_disconnected(PEER, OLD, DisconnectReason::Cut);
+    connect(&lanes, NEW);
+    put(&lanes, NEW, vec![frame(Lane::Control, b"new")]).expect("room");
+    let down = Inbound::PeerDisconnected { peer: PEER, link: OLD, reason: DisconnectReason::Cut };
+    assert_eq!(drained(&lanes, Lane::Control), [down, connected(NEW), arrived(NEW, Lane::Control, b"new")]);
+    assert!(lanes.is_empty());
 }
 
 #[test]
@@ -96,7 +127,7 @@ fn a_peer_beyond_its_window_is_refused_and_another_is_not() {
     assert_eq!(put(&lanes, OLD, three()), Err(Refused::Full(Lane::Replication)));
     put(&lanes, OLD, vec![frame(Lane::Control, b"x")]).expect("another lane has room");
     let other = ReplicaId(3);
-    lanes.peer_connected(other, NEW, MemberClaim::default(), 0);
+    lanes.peer_connected(other, NEW, MemberClaim::default());
     let mut two = three();
     two.truncate(2);
     lanes.peer_frames(other, NEW, &mut two).expect("another peer has its own bound");
@@ -156,7 +187,7 @@ fn parts_are_a_sign_of_life_told_once_until_it_is_taken() {
     let before = lanes.last_received(PEER).expect("connected");
     (0..100).for_each(|_| lanes.peer_progress(PEER, OLD, Lane::Replication));
     assert!(lanes.last_received(PEER).expect("connected") > before);
-    let progress = Inbound::PeerProgress { peer: PEER };
+    let progress = Inbound::PeerProgress { peer: PEER, link: OLD };
     assert_eq!(drained(&lanes, Lane::Replication), [connected(OLD), progress.clone()]);
     lanes.peer_progress(PEER, OLD, Lane::Replication);
     lanes.peer_progress(PEER, NEW, Lane::Replication);

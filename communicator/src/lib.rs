@@ -29,16 +29,15 @@ pub mod reader;
 mod reason;
 mod repeated_log;
 mod socket;
-mod starts;
 pub mod traffic;
 
 pub use agreement::Agreement;
 pub use bounds::{CommunicatorOptions, LaneBound, LaneBounds};
 pub use client_connection::{ClientReceiver, ClientSendError, ClientSender, connect_client};
 pub use communicator::{CommunicatorConfiguration, CommunicatorHandle, PeerLinkStatus, TcpCommunicator};
-pub use handshake::{ClientWelcome, HandshakeError, MemberClaim, MemberState, Refusal, RefusalCode};
+pub use handshake::{ClientWelcome, HandshakeError, Refusal, RefusalCode};
 pub use hub::Admission;
-pub use inbound::{Inbound, InboundLanes, LinkId};
+pub use inbound::{Inbound, InboundLanes};
 pub use outbox::QueueError;
 pub use reason::DisconnectReason;
 pub use traffic::{TrafficCounters, TrafficFigures};

@@ -8,6 +8,7 @@ use crate::peer;
 use crate::reader::{Expected, FrameReader};
 use crate::socket;
 use quorate_framework::ReplicaId;
+use socket2::SockRef;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,11 +18,26 @@ use tokio::time::{sleep, timeout};
 /// Pause after an error of accept: most often too many descriptors are open, and some will be closed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// Connections that may wait to be accepted: when a crowd comes at once, those beyond it try again only after a second.
+const QUEUE: i32 = 1_024;
+/// Connections closed to make room before their tasks are given a turn.
+const CLOSED_AT_ONCE: usize = 16;
+
 /// Accepts for as long as the communicator lives; an error only makes it pause.
 pub(crate) async fn accept_all(hub: Arc<Hub>, listener: TcpListener) {
+    // Calling it again only lengthens the queue. Where the system does not, the shorter one has to do.
+    let _ = SockRef::from(&listener).listen(QUEUE);
+    let mut closed = 0;
     loop {
         match listener.accept().await {
-            Ok((stream, address)) => admit(&hub, stream, address),
+            Ok((stream, address)) => {
+                closed += usize::from(admit(&hub, stream, address));
+                if closed >= CLOSED_AT_ONCE {
+                    // What was closed to make room keeps its descriptor until its task has had its turn.
+                    closed = 0;
+                    tokio::task::yield_now().await;
+                }
+            }
             Err(error) => {
                 if let Some(more) = hub.log_line(Topic::Accept) {
                     tracing::warn!(replica = %hub.identity.replica, "cannot accept a connection: {error}{more}");
@@ -32,23 +48,20 @@ pub(crate) async fn accept_all(hub: Arc<Hub>, listener: TcpListener) {
     }
 }
 
-/// Starts a handshake. When too many are under way, the oldest of them goes: who speaks at once comes in past any number of those
-/// who do not.
-fn admit(hub: &Arc<Hub>, stream: TcpStream, address: SocketAddr) {
+/// Starts a handshake. When too many are under way, the oldest of them goes, and true is given: who speaks at once comes in past any
+/// number of those who do not.
+fn admit(hub: &Arc<Hub>, stream: TcpStream, address: SocketAddr) -> bool {
     hub.counters.accepted();
     let mut registry = hub.registry.lock();
-    if registry.stopping {
-        return;
-    }
-    if registry.unfinished.len() >= hub.options.unfinished_handshakes
-        && let Some((_, oldest)) = registry.unfinished.pop_front()
-    {
+    let full = registry.unfinished.len() >= hub.options.unfinished_handshakes;
+    if full && let Some((_, oldest)) = registry.unfinished.pop_front() {
         oldest.abort();
         hub.counters.refused();
     }
     let number = registry.next_number();
     let task = tokio::spawn(serve(Arc::clone(hub), stream, address, number));
     registry.unfinished.push_back((number, task.abort_handle()));
+    full
 }
 
 /// Who stands in the door after the handshake.

@@ -37,6 +37,8 @@ struct State {
     /// The connection takes no more; the writer task waits for it and nobody else writes.
     blocked: bool,
     closed: Option<DisconnectReason>,
+    /// Nothing more is taken, and what waits is the last; then it closes.
+    finishing: Option<DisconnectReason>,
     /// Something was queued since the last flush.
     flush_due: bool,
 }
@@ -68,9 +70,9 @@ impl Outbox {
     /// Outside a tokio runtime.
     #[must_use]
     pub fn new(half: OwnedWriteHalf, bounds: LaneBounds, counters: Arc<TrafficCounters>) -> Outbox {
-        let state =
-            Mutex::new(State { lanes: OutgoingLanes::new(bounds), blocked: false, closed: None, flush_due: false });
-        let shared = Arc::new(Shared { state, half, wake: Notify::new(), counters });
+        let lanes = OutgoingLanes::new(bounds);
+        let state = State { lanes, blocked: false, closed: None, finishing: None, flush_due: false };
+        let shared = Arc::new(Shared { state: Mutex::new(state), half, wake: Notify::new(), counters });
         tokio::spawn(write_when_writable(Arc::clone(&shared)));
         Outbox { shared }
     }
@@ -93,7 +95,7 @@ impl Outbox {
 
     fn queue_by(&self, push: impl FnOnce(&mut OutgoingLanes) -> Result<(), OutgoingFull>) -> Result<bool, QueueError> {
         let mut state = self.shared.state.lock();
-        if let Some(reason) = &state.closed {
+        if let Some(reason) = state.closed.as_ref().or(state.finishing.as_ref()) {
             return Err(QueueError::Closed(reason.clone()));
         }
         push(&mut state.lanes)?;
@@ -108,6 +110,13 @@ impl Outbox {
     /// Closes both directions at once and drops what waits. The first reason stays.
     pub fn close(&self, reason: DisconnectReason) {
         self.shared.close(&mut self.shared.state.lock(), reason);
+    }
+
+    /// Takes nothing more, and closes once what waits is written. The first reason stays.
+    pub fn finish(&self, reason: DisconnectReason) {
+        let mut state = self.shared.state.lock();
+        state.finishing.get_or_insert(reason);
+        self.shared.flush(&mut state);
     }
 
     /// Why it was closed by this side, if it was.
@@ -144,6 +153,9 @@ impl Shared {
                 }
             }
             Err(error) => self.close(state, error.into()),
+        }
+        if let Some(reason) = state.finishing.take_if(|_| state.lanes.is_empty()) {
+            self.close(state, reason);
         }
     }
 

@@ -3,12 +3,12 @@
 use crate::exchange;
 use crate::handshake::{AboutPeer, HandshakeError};
 use crate::hub::{Hub, ReadHalf, Topic};
-use crate::inbound::{LinkId, Refused};
+use crate::inbound::Refused;
 use crate::outbox::Outbox;
-use crate::reader::{Expected, Fill, FrameReader};
+use crate::reader::{Expected, FrameReader};
 use crate::reason::DisconnectReason;
 use crate::socket;
-use quorate_framework::ReplicaId;
+use quorate_framework::{LinkId, ReplicaId};
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::net::TcpStream;
@@ -18,7 +18,7 @@ use tokio::time::{sleep, timeout};
 pub(crate) async fn keep_dialled(hub: Arc<Hub>, peer: ReplicaId, address: String) {
     let mut backoff = hub.options.backoff_min;
     let mut failures = 0_u64;
-    loop {
+    while !hub.is_stopping() {
         hub.counters.dialled();
         match timeout(hub.options.handshake_timeout, dial(&hub, peer, &address)).await {
             Ok(Ok((stream, reader, about))) => {
@@ -100,16 +100,9 @@ impl Link<'_> {
             } else if let Some(lane) = reader.unfinished() {
                 self.hub.inbound.peer_progress(self.peer, self.link, lane);
             }
-            match reader.fill(half).await? {
-                Fill::Closed if reader.is_between_messages() => return Ok(()),
-                Fill::Closed => return Err(DisconnectReason::Cut),
-                Fill::Read { bytes, filled } => {
-                    self.hub.counters.read(bytes);
-                    if filled {
-                        // More is waiting: let the core and the other connections have their turn first.
-                        tokio::task::yield_now().await;
-                    }
-                }
+            let fill = reader.fill(half).await?;
+            if !self.hub.goes_on_after(fill, reader).await? {
+                return Ok(());
             }
         }
     }

@@ -26,6 +26,9 @@ pub enum DisconnectReason {
     /// The other side takes too slowly what is sent to it.
     #[error("the other side is too slow: {0}")]
     OutboxFull(#[from] OutgoingFull),
+    /// Too much waits for all clients together, and most of it for this one.
+    #[error("the other side is too slow: {0} bytes wait for it, and too much for all clients together")]
+    AnswersFull(usize),
     /// A newer connection to the same peer took its place.
     #[error("replaced by a newer connection")]
     Replaced,

@@ -85,7 +85,7 @@ async fn a_full_client_lane_answers_busy_at_once_and_reads_on() {
     sender.send(&request(6, b"")).expect("queued");
     let Inbound::ClientRequest { frame, connection } = replica.next().await else { panic!("room again") };
     assert_eq!(frame.header.sequence, Sequence(6));
-    replica.communicator.reply(vec![ClientReply { connection, header: ok(&frame), body: Bytes::new() }]).await;
+    replica.communicator.reply(&mut vec![ClientReply { connection, header: ok(&frame), body: Bytes::new() }]).await;
     assert_eq!(replies(&mut receiver, 1).await[0].0.status, Status::Ok);
     assert_eq!(replica.communicator.handle().traffic().busy_answers, 2);
 }
@@ -113,12 +113,46 @@ async fn a_client_that_does_not_read_is_dropped_and_another_is_served() {
     let body = Bytes::from(vec![1; 256 << 10]);
     for _ in 0..100 {
         let to = |connection| ClientReply { connection, header, body: body.clone() };
-        replica.communicator.reply_now(vec![to(slow_connection), to(fast_connection)]);
+        replica.communicator.reply_now(&mut vec![to(slow_connection), to(fast_connection)]);
         assert!(replies(&mut receiver, 1).await[0].1 == body);
     }
     let gone = Inbound::ClientDisconnected { connection: slow_connection };
     assert_eq!(replica.next().await, gone);
     assert_eq!(replica.communicator.handle().connections(), (1, 0));
+}
+
+#[tokio::test]
+async fn many_clients_that_do_not_read_are_bounded_together_and_one_that_reads_is_served() {
+    let (listener, address) = bind().await;
+    let mut bounded = configuration(1, &[]);
+    bounded.options.client_answers_bytes = 24 << 20;
+    let mut replica = Replica::start(bounded, listener);
+    let mut clients = Vec::new();
+    for number in 1..=6 {
+        let (sender, receiver) = connect(&address).await;
+        sender.send(&request(number, b"")).expect("queued");
+        let asked = loop {
+            if let Inbound::ClientRequest { connection, frame } = replica.next().await {
+                break (connection, ok(&frame));
+            }
+        };
+        clients.push((sender, receiver, asked));
+    }
+    let (_, mut reading, (reader, _)) = clients.pop().expect("six clients");
+    let body = Bytes::from(vec![1; 256 << 10]);
+    let handle = replica.communicator.handle();
+    for _ in 0..100 {
+        let others = clients.iter().map(|(.., asked)| *asked);
+        let to = |(connection, header)| ClientReply { connection, header, body: body.clone() };
+        let mut answers: Vec<ClientReply> = others.chain([(reader, clients[0].2.1)]).map(to).collect();
+        // Each stays far below its own bound of 32 MiB.
+        replica.communicator.reply_now(&mut answers);
+        assert!(replies(&mut reading, 1).await[0].1 == body);
+        let (_, waiting) = handle.waiting_to_be_written();
+        assert!(waiting <= (24 + 6 + 2) << 20, "{waiting} bytes wait");
+    }
+    until("those to be gone for which most waited", || handle.connections().0 < 6).await;
+    assert!(handle.connections().0 >= 2, "no more of them than had to");
 }
 
 #[tokio::test]

@@ -26,11 +26,11 @@ async fn two_hundred_reconnects_leave_nothing() {
     (quick.options.backoff_min, quick.options.backoff_max) = (Duration::from_micros(100), Duration::from_millis(1));
     let mut one = Replica::start(configuration(1, &[(2, &second)]), first_listener);
     let mut two = Replica::start(quick, second_listener);
-    two.connected(1).await;
+    let (_, mut link) = two.connected(1).await;
     let before = open_descriptors();
     for _ in 0..200 {
-        two.communicator.disconnect_now(quorate_framework::ReplicaId(1));
-        two.connected(1).await;
+        two.communicator.disconnect_now(quorate_framework::ReplicaId(1), link);
+        link = two.connected(1).await.1;
     }
     one.connected(2).await;
     until("the old connections to be gone", || open_descriptors() <= before).await;

@@ -19,8 +19,8 @@ use quorate_framework::{
     TransactionExecutor,
 };
 
-/// What the error says when reads outside the log are asked for.
-const NO_READS: &str = "this executor serves reads only as commands in the log";
+/// What the error names when reads outside the log are asked for.
+const READS: &str = "reads outside the log (they are served as commands in it)";
 
 /// The key-value state machine over a store.
 ///
@@ -103,7 +103,11 @@ impl<S: OrderedStore> KvExecutor<S> {
     ///
     /// # Errors
     /// [`ExecutorError`]; final. Part of the group may have been carried out.
-    pub fn apply(&mut self, group: Vec<ExecutorCommand>, outcome: &mut Outcome) -> Result<(), ExecutorError> {
+    pub fn apply(
+        &mut self,
+        group: impl IntoIterator<Item = ExecutorCommand>,
+        outcome: &mut Outcome,
+    ) -> Result<(), ExecutorError> {
         if let Some(failed) = &self.failed {
             return Err(failed.clone());
         }
@@ -114,14 +118,18 @@ impl<S: OrderedStore> KvExecutor<S> {
         done
     }
 
-    fn apply_group(&mut self, group: Vec<ExecutorCommand>, outcome: &mut Outcome) -> Result<(), ExecutorError> {
+    fn apply_group(
+        &mut self,
+        group: impl IntoIterator<Item = ExecutorCommand>,
+        outcome: &mut Outcome,
+    ) -> Result<(), ExecutorError> {
         let mut digest = false;
         for command in group {
             match command {
                 ExecutorCommand::Execute { range, answers } => self.execute_range(range, answers, outcome)?,
                 ExecutorCommand::Speculate { base, range } => self.speculate_range(base, range, outcome)?,
                 ExecutorCommand::Rollback { to } => self.roll_back(to)?,
-                ExecutorCommand::Read(_) => return Err(ExecutorError::Store(NO_READS.into())),
+                ExecutorCommand::Read(_) => return Err(ExecutorError::Unsupported(READS)),
                 ExecutorCommand::Digest => digest = true,
             }
         }
@@ -186,6 +194,9 @@ impl<S: OrderedStore> KvExecutor<S> {
         range: ExecuteRange,
         outcome: &mut Outcome,
     ) -> Result<(), ExecutorError> {
+        if self.continues_speculation(base, &range) {
+            return self.extend_speculation(range, outcome);
+        }
         self.drop_speculation();
         if base != self.block {
             return Err(ExecutorError::BadBase);
@@ -197,6 +208,32 @@ impl<S: OrderedStore> KvExecutor<S> {
         if let Some(speculation) = &self.speculation {
             outcome.answers.extend_from_slice(&speculation.answers);
         }
+        Ok(())
+    }
+
+    /// Whether a range goes on where what lies ahead ends.
+    fn continues_speculation(&self, base: BlockId, range: &ExecuteRange) -> bool {
+        self.speculation.as_ref().is_some_and(|ahead| {
+            let last = ahead.range.batches.last().map(|batch| batch.block);
+            last == Some(base) && range.first == ahead.range.last().next()
+        })
+    }
+
+    /// Executes a range ahead, over what lies ahead already.
+    fn extend_speculation(&mut self, range: ExecuteRange, outcome: &mut Outcome) -> Result<(), ExecutorError> {
+        let Some(mut speculation) = self.speculation.take() else { return Ok(()) };
+        let mut state = State {
+            store: &mut Overlaid::new(&self.store, &mut speculation.writes),
+            sessions: &mut self.sessions,
+            limits: &self.limits,
+            results: &mut self.results,
+        };
+        let before = speculation.answers.len();
+        let mut answers = Some(&mut speculation.answers);
+        outcome.transactions += run(&mut state, range.first, &range.batches, ReplyKind::Speculative, &mut answers)?;
+        outcome.answers.extend_from_slice(&speculation.answers[before..]);
+        speculation.range.batches.extend(range.batches);
+        self.speculation = Some(speculation);
         Ok(())
     }
 
@@ -315,9 +352,9 @@ fn store_failed(error: StoreError) -> ExecutorError {
 
 #[async_trait]
 impl<S: OrderedStore> TransactionExecutor for KvExecutor<S> {
-    async fn execute(&mut self, group: Vec<ExecutorCommand>) -> Result<Outcome, ExecutorError> {
+    async fn execute(&mut self, group: &mut Vec<ExecutorCommand>) -> Result<Outcome, ExecutorError> {
         let mut outcome = Outcome::default();
-        self.apply(group, &mut outcome)?;
+        self.apply(group.drain(..), &mut outcome)?;
         Ok(outcome)
     }
 }

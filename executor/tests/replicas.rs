@@ -200,7 +200,7 @@ fn speculation_over_a_block_that_is_not_the_last_or_at_a_position_that_is_not_th
 #[test]
 fn reads_outside_the_log_are_refused_by_a_typed_error() {
     let refused = Replica::new().apply(vec![ExecutorCommand::Read(Vec::new())]);
-    assert!(matches!(refused, Err(ExecutorError::Store(_))));
+    assert!(matches!(refused, Err(ExecutorError::Unsupported(_))));
 }
 
 #[test]
@@ -209,13 +209,14 @@ fn the_async_contract_does_what_the_direct_call_does() {
     let group = vec![execute(&increments(2, 1..3), true), ExecutorCommand::Digest];
     let direct = replica.apply(group).expect("in order");
     let mut other = Replica::with_session();
-    let group = vec![execute(&increments(2, 1..3), true), ExecutorCommand::Digest];
-    let future = other.executor.execute(group);
+    let mut group = vec![execute(&increments(2, 1..3), true), ExecutorCommand::Digest];
+    let future = other.executor.execute(&mut group);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     match std::pin::pin!(future).poll(&mut context) {
         std::task::Poll::Ready(outcome) => assert_eq!(outcome, Ok(direct)),
         std::task::Poll::Pending => panic!("a memory store never waits"),
     }
+    assert!(group.is_empty() && group.capacity() > 0, "the memory stays the caller's");
 }
 
 /// A frame of any kind: opens, good and malformed bodies, any session, any sequence.
@@ -297,4 +298,28 @@ proptest! {
         prop_assert_eq!(silent.digest(), plain.digest());
         prop_assert_eq!(eager.digest(), plain.digest());
     }
+}
+
+#[test]
+fn a_range_that_goes_on_where_what_lies_ahead_ends_is_executed_over_it_and_each_part_can_be_undone_or_committed() {
+    let (first, second) = (increments(2, 1..3), increments(4, 3..6));
+    let mut straight = Replica::with_session();
+    straight.execute_range(first.clone());
+    let after_first = straight.digest();
+    straight.execute_range(second.clone());
+
+    let mut ahead = Replica::with_session();
+    let outcome = ahead.apply(vec![speculate(1, &first), speculate(3, &second)]).expect("each on the last block");
+    let positions: Vec<(u64, ReplyKind)> =
+        outcome.answers.iter().map(|answer| (answer.position.0, answer.kind)).collect();
+    let expected: Vec<(u64, ReplyKind)> = (2..7).map(|position| (position, ReplyKind::Speculative)).collect();
+    assert_eq!(positions, expected, "each batch is answered once");
+    assert_eq!(counter(&ahead), None, "the committed state knows nothing of it");
+
+    ahead
+        .apply(vec![ExecutorCommand::Rollback { to: Position(3) }, execute(&first, false)])
+        .expect("the second is undone");
+    assert_eq!(ahead.digest(), after_first);
+    ahead.apply(vec![speculate(3, &second), execute(&second, false)]).expect("and done again");
+    assert_eq!(ahead.digest(), straight.digest());
 }

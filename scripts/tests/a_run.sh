@@ -9,7 +9,7 @@ expect_status 0
 expect_in stdout 'throughput 1000 per s'
 find_run_folder
 [[ $(tail -n 1 "$work_folder/stdout") == "$run_folder" ]]
-for file in result.json cluster.json machines.conf template.config command.txt environment.txt replica-4/replica.log; do
+for file in result.json cluster.json config-new.log machines.conf template.config command.txt environment.txt replica-4/replica.log; do
     [[ -s $run_folder/$file ]] || not_so "$file is missing in the run folder"
 done
 expect_no_leftovers
@@ -27,7 +27,8 @@ claim 'the default is four replicas, one client, ten seconds and free ports'
 first_result=$(cksum <"$run_folder/result.json")
 run_script --quick --duration 7 -- --value-size 256
 expect_status 0
-expect_in "$SHIM_RECORD" '--duration 7 --warm-up 1 --value-size 256 --json'
+expect_in "$SHIM_RECORD" '--duration 7 --warm-up 1 --json '
+expect_in "$SHIM_RECORD" 'client-1.json --value-size 256'
 [[ $(tail -n 1 "$work_folder/stdout") != "$run_folder" ]]
 [[ $(cksum <"$run_folder/result.json") == "$first_result" ]]
 claim 'a second run takes a fresh folder, and options after -- reach perf load'

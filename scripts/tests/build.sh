@@ -4,6 +4,48 @@
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/support.sh"
 use_shims
 
+expect_built_commit() { # TEXT
+    [[ $(sed -n 's/^built commit //p' "$SHIM_RECORD") == "$1" ]] || not_so "commit '$1' expected: $(cat "$SHIM_RECORD")"
+    find_run_folder
+    expect_in "$run_folder/environment.txt" "commit: ${1:-unknown}"
+}
+
+copy="$work_folder/a checkout"
+mkdir -p "$copy"
+cp -R "$repository/scripts" "$repository/Cargo.toml" "$copy/"
+performance_script=$copy/scripts/deploy/performance_local/raft_performance.sh
+unset QUORATE_COMMIT
+run_script --quick
+expect_built_commit ''
+QUORATE_COMMIT=v1.2.3 run_script --quick
+expect_built_commit v1.2.3
+if command -v git >/dev/null; then
+    in_copy() {
+        git -C "$copy" -c user.name=Tester -c user.email=tester@example.org -c init.defaultBranch=main "$@" >"$work_folder/git" 2>&1
+    }
+    in_copy init
+    in_copy add .
+    in_copy commit -m first
+    run_script --quick
+    expect_built_commit "$(git -C "$copy" rev-parse HEAD)"
+    : >"$copy/cluster.json"
+    run_script --quick
+    expect_built_commit "$(git -C "$copy" rev-parse HEAD)"
+    printf '\n' >>"$copy/Cargo.toml"
+    run_script --quick
+    expect_built_commit "$(git -C "$copy" rev-parse HEAD)-dirty"
+    in_copy checkout Cargo.toml
+    mv -- "$copy" "$work_folder/elsewhere"
+    mkdir -p "$copy/vendored"
+    mv -- "$work_folder/elsewhere/.git" "$copy/"
+    mv -- "$work_folder/elsewhere" "$copy/vendored/quorate"
+    performance_script=$copy/vendored/quorate/scripts/deploy/performance_local/raft_performance.sh
+    run_script --quick
+    expect_built_commit ''
+fi
+performance_script=$repository/scripts/deploy/performance_local/raft_performance.sh
+claim 'a build is told its commit: the one of its own repository, -dirty after a change of a tracked file, or the one that is set'
+
 SHIM_BUILD_FAILS=1 run_script
 expect_status 1
 expect_in stderr 'error: the build failed (exit status 101)'

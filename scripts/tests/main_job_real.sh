@@ -17,6 +17,27 @@ claim 'the main job without arguments ends with a valid result'
 if command -v python3 >/dev/null; then
     python3 -m json.tool "$result" >/dev/null
     claim 'result.json is well-formed'
+
+    # Case B82: what the run was can be read from its result alone.
+    find_real_quorate
+    python3 -c 'import json, sys
+settings = json.load(open(sys.argv[1]))["settings"]
+json.dump(settings["cluster"], open(sys.argv[2], "w"))
+print(json.dumps(settings["client"]))' "$result" "$work_folder/again.json" >"$work_folder/client"
+    "$quorate" config check "$work_folder/again.json" >"$work_folder/again"
+    "$quorate" config check "$run_folder/cluster.json" >"$work_folder/first"
+    for described in again first; do
+        sed -n '/^cluster /,/value_size_limit_bytes/p' "$work_folder/$described" >"$work_folder/$described-settings"
+    done
+    [[ $(wc -l <"$work_folder/first-settings") -gt 20 ]]
+    cmp -- "$work_folder/again-settings" "$work_folder/first-settings"
+    for option in duration_s warm_up_s window batch keys value_size_bytes read_share distribution rate_per_s connections threads seed deadline_ms; do
+        expect_in "$work_folder/client" "\"$option\": "
+    done
+    claim 'the cluster file, with the same settings, and the options of the load can be made again from the result alone'
+
+    [[ $commit == unknown ]] || expect_in "$result" "\"commit\": \"$commit\""
+    claim 'the result names the commit of the build'
 fi
 
 read_json "$result" throughput_per_s

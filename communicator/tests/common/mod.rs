@@ -8,12 +8,11 @@ use quorate_communicator::handshake::{AboutPeer, Identity};
 use quorate_communicator::outgoing::{Message, OutgoingLanes};
 use quorate_communicator::reader::{Expected, FrameReader};
 use quorate_communicator::{
-    Agreement, CommunicatorConfiguration, CommunicatorOptions, Inbound, InboundLanes, LaneBound, LinkId, MemberClaim,
-    TcpCommunicator,
+    Agreement, CommunicatorConfiguration, CommunicatorOptions, Inbound, InboundLanes, LaneBound, TcpCommunicator,
 };
 use quorate_framework::{
-    ClientFrame, ClientReply, ClusterId, Encoded, FrameClass, Incarnation, Lane, PeerFrame, Position, ReplicaId,
-    ReplyHeader, ReplyKind, RequestHeader, Sequence, SessionId, Status,
+    ClientFrame, ClientReply, ClusterId, Encoded, FrameClass, Incarnation, Lane, LinkId, MemberClaim, PeerFrame,
+    Position, ReplicaId, ReplyHeader, ReplyKind, RequestHeader, Sequence, SessionId, Status,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -48,8 +47,9 @@ pub fn configuration(replica: u32, peers: &[(u32, &str)]) -> CommunicatorConfigu
     }
 }
 
+/// What a replica claims whose incarnation, and the nonce of its only start, is this.
 pub fn claim(incarnation: u64) -> MemberClaim {
-    MemberClaim { incarnation: Incarnation(incarnation), ..MemberClaim::default() }
+    MemberClaim { incarnation: Incarnation(incarnation), start_nonce: incarnation, ..MemberClaim::default() }
 }
 
 /// A communicator and the core's end of its lanes.
@@ -95,7 +95,7 @@ impl Replica {
     pub async fn connected(&mut self, peer: u32) -> (MemberClaim, LinkId) {
         loop {
             match self.next().await {
-                Inbound::PeerConnected { peer: of, claim, link, .. } if of == ReplicaId(peer) => return (claim, link),
+                Inbound::PeerConnected { peer: of, claim, link } if of == ReplicaId(peer) => return (claim, link),
                 _ => {}
             }
         }
@@ -104,7 +104,7 @@ impl Replica {
     /// The next frame of a peer, whatever comes before it.
     pub async fn frame(&mut self) -> (ReplicaId, FrameClass, Lane, Bytes, Bytes) {
         loop {
-            if let Inbound::PeerFrame { peer, class, lane, head, body } = self.next().await {
+            if let Inbound::PeerFrame { peer, class, lane, head, body, .. } = self.next().await {
                 return (peer, class, lane, head, body);
             }
         }
@@ -129,7 +129,7 @@ impl Replica {
                 }
                 _ => None,
             });
-            self.communicator.reply_now(replies.collect());
+            self.communicator.reply_now(&mut replies.collect());
         }
     }
 }
@@ -159,17 +159,10 @@ pub fn ok(frame: &ClientFrame) -> ReplyHeader {
     }
 }
 
+/// A request's bytes, whatever its length.
 pub fn request(sequence: u64, body: &[u8]) -> Bytes {
-    let header = RequestHeader {
-        session: SessionId { position: Position(1), offset: 0 },
-        sequence: Sequence(sequence),
-        acknowledged: Sequence(0),
-        count: 1,
-        signature_length: 0,
-        ordered: false,
-    };
     let mut bytes = Vec::new();
-    header.encode(&mut bytes);
+    RequestHeader::in_session(SessionId { position: Position(1), offset: 0 }, Sequence(sequence)).encode(&mut bytes);
     bytes.extend_from_slice(body);
     Bytes::from(bytes)
 }
@@ -186,11 +179,11 @@ pub async fn raw_peer(address: &str, from: u32, to: u32, start_nonce: u64) -> (T
         replica: ReplicaId(from),
         members: [from, to].map(ReplicaId).into(),
         agreement: agreement(&[]),
-        start_nonce,
     };
     let mut stream = TcpStream::connect(address).await.expect("connected");
     let mut reader = FrameReader::new(Expected::Handshake);
-    let hello = identity.hello(ReplicaId(to), claim(u64::from(from)));
+    let claim = MemberClaim { start_nonce, ..claim(u64::from(from)) };
+    let hello = identity.hello(ReplicaId(to), claim);
     let about = within("welcome", exchange::ask_peer(&mut stream, &mut reader, &hello)).await.expect("welcome");
     exchange::confirm(&mut stream, Ok(())).await.expect("confirmed");
     (stream, about)

@@ -12,7 +12,7 @@ use crate::term::{Term, read_entry_head};
 use quorate_framework::entry::Entry;
 use quorate_framework::{
     Capabilities, ClientPolicy, Consensus, Effect, Effects, Event, HaltReason, Incarnation, Incoming, MemberVector,
-    OperationError, Position, ProtocolStatus, Refusal, ReplicaId, Start, SubmitTo, Time, TrustedLinks,
+    OperationError, Position, ProtocolStatus, Refusal, ReplicaId, Start, Time, TrustedLinks,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -226,6 +226,18 @@ impl Raft {
         self.on_follower_link(now, peer, false, effects);
     }
 
+    /// Parts of a long message of a peer arrive: a leader that sends it lives, and so does a follower.
+    fn on_peer_alive(&mut self, now: Time, peer: ReplicaId, effects: &mut RaftEffects) {
+        if !self.links.contains_key(&peer) {
+            return;
+        }
+        match &self.role {
+            Role::Follower if self.leader == Some(peer) => self.manager.on_leader_message(now, effects.random_u64()),
+            Role::Leader(_) => self.on_follower_alive(now, peer),
+            _ => {}
+        }
+    }
+
     fn on_message(
         &mut self,
         now: Time,
@@ -324,6 +336,7 @@ impl Consensus for Raft {
             Event::Message { from, message } => self.on_message(now, from, message.into_inner(), effects),
             Event::PeerUp { peer, incarnation } => self.on_peer_up(now, peer, incarnation, effects),
             Event::PeerDown { peer } => self.on_peer_down(now, peer, effects),
+            Event::PeerAlive { peer } => self.on_peer_alive(now, peer, effects),
             Event::Propose(proposals) => self.on_propose(now, proposals, effects),
             Event::Read(reads) => {
                 reads.into_iter().for_each(|read| effects.refuse(read.proposal, Refusal::Unsupported));
@@ -357,14 +370,7 @@ impl Consensus for Raft {
     }
 
     fn client_policy(&self) -> ClientPolicy {
-        ClientPolicy {
-            submit_to: SubmitTo::Leader,
-            on_timeout: SubmitTo::RoundRobin,
-            committed_replies: 1,
-            mixed_replies: None,
-            match_block: false,
-            hint_replies: 1,
-        }
+        ClientPolicy::trusting()
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -230,6 +230,11 @@ impl Raft {
         self.with_follower(from, |progress| progress.heard = Some(now)).is_some()
     }
 
+    /// A follower is alive, whatever it says.
+    pub(crate) fn on_follower_alive(&mut self, now: Time, from: ReplicaId) {
+        self.with_follower(from, |progress| progress.heard = Some(now));
+    }
+
     /// What a leader does by the clock.
     pub(crate) fn lead(&mut self, now: Time, effects: &mut RaftEffects) {
         if self.lost_its_majority(now) {

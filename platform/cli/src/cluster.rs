@@ -11,7 +11,7 @@ use quorate_config::{ClusterConfig, load_cluster};
 use std::path::Path;
 
 pub(crate) fn run(command: ClusterCommand) -> Result<Exit, Failure> {
-    logging::start("error");
+    logging::start("error")?;
     match command {
         ClusterCommand::Wait(arguments) => wait::run(&arguments),
         ClusterCommand::Status(arguments) => status::run(&arguments),

@@ -1,8 +1,9 @@
 //! How the command ends.
 
 use std::fmt::Display;
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The exit codes of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +57,27 @@ impl Failure {
     }
 }
 
-/// Writes a line to stdout. A reader that has gone, as in `quorate … | head`, is no error worth a message.
+/// Whether something could not be written to stdout although somebody was there to read it.
+static OUTPUT_FAILED: AtomicBool = AtomicBool::new(false);
+
+/// Writes a line to stdout.
 pub(crate) fn say(text: impl Display) {
-    let _ = writeln!(io::stdout(), "{text}");
+    say_all(&format!("{text}\n"));
+}
+
+/// Writes text to stdout. A reader that has gone, as in `quorate … | head`, is no error worth a message; anything else, such as a full
+/// disk, is told once, and `output_is_whole` then says no.
+pub(crate) fn say_all(text: &str) {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe && !OUTPUT_FAILED.swap(true, Ordering::Relaxed) => {
+            let _ = writeln!(io::stderr(), "error: the output could not be written: {error}");
+        }
+        _ => {}
+    }
+}
+
+/// Whether all that was said could be written, or nobody was there to read it.
+pub(crate) fn output_is_whole() -> bool {
+    !OUTPUT_FAILED.load(Ordering::Relaxed)
 }

@@ -14,6 +14,7 @@ mod simulate;
 
 use arguments::{Arguments, Command};
 use clap::Parser;
+use exit::{Exit, Failure};
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -24,19 +25,24 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return one_line::report(&error),
     };
-    let done = match arguments.command {
-        Command::Config(command) => config::run(command),
-        Command::Init(command) => replica::initialize(&command),
-        Command::Serve(command) => replica::serve(&command),
-        Command::Cluster(command) => cluster::run(command),
-        Command::Simulate(command) => simulate::run(&command),
+    let code = match run(arguments.command) {
+        Ok(code) => code,
+        Err(failure) => failure.report(),
+    };
+    if exit::output_is_whole() { code } else { Exit::Failed.into() }
+}
+
+fn run(command: Command) -> Result<ExitCode, Failure> {
+    let exit = match command {
+        Command::Config(command) => config::run(command)?,
+        Command::Init(command) => replica::initialize(&command)?,
+        Command::Serve(command) => replica::serve(&command)?,
+        Command::Cluster(command) => cluster::run(command)?,
+        Command::Simulate(command) => simulate::run(&command)?,
         Command::Perf(command) => {
-            logging::start("warn");
-            return perf::run(command);
+            logging::start("warn")?;
+            return Ok(perf::run(command));
         }
     };
-    match done {
-        Ok(exit) => exit.into(),
-        Err(failure) => failure.report(),
-    }
+    Ok(exit.into())
 }

@@ -1,7 +1,9 @@
 //! `quorate perf`: load, ceilings, merged results.
 
+use crate::exit::say_all;
 use clap::{Args, Subcommand, ValueEnum};
-use quorate_config::{ClusterConfig, load_cluster};
+use quorate_config::{ClusterConfig, Hosts, PortChoice, TemplateConfig, load_cluster, new_cluster};
+use quorate_framework::{ClusterId, limits};
 use quorate_performance::limit::{self, LimitPlan};
 use quorate_performance::merge::merge;
 use quorate_performance::monitor::Progress;
@@ -22,6 +24,8 @@ const OK: u8 = 0;
 const FAILED: u8 = 1;
 const BAD_INPUT: u8 = 2;
 const INCONCLUSIVE: u8 = 3;
+/// Replicas of ResilientDB's experiment.
+const LIMIT_REPLICAS: usize = 4;
 
 /// Load, measure, compare.
 #[derive(Debug, Subcommand)]
@@ -133,11 +137,14 @@ pub(crate) struct MergeArguments {
 
 /// A ceiling.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  quorate perf limit --cluster cluster.json")]
+#[command(after_help = "Examples:\n  quorate perf limit\n  quorate perf limit --cluster cluster.json --batch 1")]
 pub(crate) struct LimitArguments {
-    /// The cluster file, for its number of replicas and its batch size; nothing of it is contacted
+    /// The cluster file, for its number of replicas and its batch size; nothing of it is contacted [default: the built-in settings]
     #[arg(long, value_name = "FILE")]
-    cluster: PathBuf,
+    cluster: Option<PathBuf>,
+    /// Stores on which everything is executed, as many as the cluster would have replicas [default: those of the cluster file, else 4]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    replicas: Option<String>,
     /// Seconds [default: 10]
     #[arg(long, value_name = "S", allow_hyphen_values = true)]
     duration: Option<String>,
@@ -228,6 +235,7 @@ fn load(arguments: LoadArguments) -> Result<u8, Stopped> {
     };
     let plan = plan_of(cluster, &input, probe_folder)?;
     check_json(arguments.json.as_deref())?;
+    check_probe_folder(&plan.probe_folder)?;
     let stop = Arc::new(AtomicBool::new(false));
     stop_on_interrupt(Arc::clone(&stop));
     let progress: Progress = Box::new(tell);
@@ -245,6 +253,14 @@ fn load(arguments: LoadArguments) -> Result<u8, Stopped> {
 
 fn check_json(json: Option<&Path>) -> Result<(), Stopped> {
     json.map_or(Ok(()), |path| check_output("--json", path)).map_err(bad_input)
+}
+
+/// Checks before the load that the device's sync time can be probed: a result without it is not valid.
+fn check_probe_folder(folder: &Path) -> Result<(), Stopped> {
+    check_output("--probe-dir", &folder.join("probe")).map_err(|error| {
+        let is_elsewhere = "name another folder with --probe-dir";
+        bad_input(format!("--probe-dir {}: {}; {is_elsewhere}", folder.display(), error.problem))
+    })
 }
 
 /// Ctrl-C ends the run early with what it has; a second one ends the program.
@@ -281,8 +297,7 @@ fn print(json: &str, output: PerfOutput, text: impl Fn() -> String) {
         PerfOutput::Text => text(),
         PerfOutput::Json => json.to_owned(),
     };
-    // A reader that has gone, as in `quorate … | head`, is no error worth a message.
-    let _ = io::stdout().write_all(text.as_bytes());
+    say_all(&text);
 }
 
 /// Writes a file whole or not at all.
@@ -310,9 +325,34 @@ fn merge_results(arguments: &MergeArguments) -> Result<u8, Stopped> {
     finish(&merged, arguments.json.as_deref(), arguments.output)
 }
 
+/// The settings of a ceiling and its number of stores.
+fn limit_cluster(file: Option<&Path>, replicas: Option<&str>) -> Result<(ClusterConfig, usize), Stopped> {
+    let of_file = file.map(cluster_of).transpose()?;
+    let replicas = match (replicas, &of_file) {
+        (None, None) => LIMIT_REPLICAS,
+        (None, Some(cluster)) => cluster.replicas().len(),
+        (Some(text), _) => match text.parse() {
+            Ok(count) if (1..=limits::REPLICAS).contains(&count) => count,
+            _ => {
+                let allowed = format!("must be a whole number from 1 to {}", limits::REPLICAS);
+                return Err(bad_input(format!("--replicas {text}: {allowed}")));
+            }
+        },
+    };
+    let cluster = match of_file {
+        Some(cluster) => cluster,
+        None => {
+            // Nobody is contacted: the host is there because a cluster has one.
+            let host = Hosts::List(vec!["nowhere".to_owned()]);
+            new_cluster(&TemplateConfig::defaults(), ClusterId([0; 16]), &host, PortChoice::default())
+                .map_err(bad_input)?
+        }
+    };
+    Ok((cluster, replicas))
+}
+
 fn measure_limit(arguments: LimitArguments) -> Result<u8, Stopped> {
-    let cluster = cluster_of(&arguments.cluster)?;
-    let replicas = cluster.replicas().len();
+    let (cluster, replicas) = limit_cluster(arguments.cluster.as_deref(), arguments.replicas.as_deref())?;
     let threads_given = arguments.threads.is_some();
     let mut input =
         LoadInput { duration: arguments.duration, threads: arguments.threads, ..arguments.workload.into_input() };

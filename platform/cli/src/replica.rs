@@ -8,7 +8,7 @@ use quorate_node::serve::{self as node, ServeError};
 
 pub(crate) fn initialize(arguments: &InitArguments) -> Result<Exit, Failure> {
     debug_assert!(arguments.bootstrap, "the command line requires it");
-    logging::start("error");
+    logging::start("error")?;
     let directory = node::initialize(&options(&arguments.replica)).map_err(failure)?;
     say(format_args!(
         "recovery is off (recovery_enabled is false): nothing to make, and nothing was written in {}",
@@ -18,7 +18,7 @@ pub(crate) fn initialize(arguments: &InitArguments) -> Result<Exit, Failure> {
 }
 
 pub(crate) fn serve(arguments: &ReplicaArguments) -> Result<Exit, Failure> {
-    logging::start("info");
+    logging::start("info")?;
     node::serve(&options(arguments)).map_err(failure)?;
     Ok(Exit::Ok)
 }

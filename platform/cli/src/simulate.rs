@@ -75,6 +75,7 @@ pub(crate) fn run(arguments: &SimulateArguments) -> Result<Exit, Failure> {
             Mode::Both => None,
         },
         trace: arguments.trace,
+        validate: true,
         shrink: arguments.shrink,
         threads: arguments.threads.map_or_else(processors, usize::from),
     };

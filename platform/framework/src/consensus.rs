@@ -88,6 +88,22 @@ pub struct ClientPolicy {
     pub hint_replies: u32,
 }
 
+impl ClientPolicy {
+    /// Submit to the leader, look for another one after a time-out, and believe the first committed answer and the first hint: the
+    /// policy of protocols whose replicas trust each other.
+    #[must_use]
+    pub fn trusting() -> ClientPolicy {
+        ClientPolicy {
+            submit_to: SubmitTo::Leader,
+            on_timeout: SubmitTo::RoundRobin,
+            committed_replies: 1,
+            mixed_replies: None,
+            match_block: false,
+            hint_replies: 1,
+        }
+    }
+}
+
 /// What a protocol can do beyond ordering; asking for more gets a typed answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct Capabilities {

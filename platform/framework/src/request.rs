@@ -56,6 +56,12 @@ impl RequestHeader {
         }
     }
 
+    /// The header of an unsigned frame of one command, with no answer acknowledged yet.
+    #[must_use]
+    pub fn in_session(session: SessionId, sequence: Sequence) -> RequestHeader {
+        RequestHeader { session, sequence, acknowledged: Sequence(0), count: 1, signature_length: 0, ordered: false }
+    }
+
     /// Appends the header's bytes.
     pub fn encode(&self, output: &mut impl BufMut) {
         output.put_u8(KIND_REQUEST);
@@ -108,6 +114,17 @@ pub struct ClientFrame {
 }
 
 impl ClientFrame {
+    /// A frame of this header, which has no signature, and a body.
+    ///
+    /// # Errors
+    /// [`WireError`] if no replica would accept it.
+    pub fn new(header: &RequestHeader, body: &[u8]) -> Result<ClientFrame, WireError> {
+        let mut bytes = Vec::with_capacity(REQUEST_HEADER_BYTES + body.len());
+        header.encode(&mut bytes);
+        bytes.extend_from_slice(body);
+        ClientFrame::parse(Bytes::from(bytes))
+    }
+
     /// Reads the header of a frame.
     ///
     /// # Errors
@@ -148,6 +165,16 @@ mod tests {
         bytes.extend_from_slice(b"SIGNbody");
         let frame = ClientFrame::parse(Bytes::from(bytes.clone())).expect("a frame within limits");
         assert_eq!((frame.header, frame.body(), &frame.bytes[..]), (header, &b"body"[..], &bytes[..]));
+    }
+
+    #[test]
+    fn a_new_frame_is_what_a_replica_reads() {
+        let header = RequestHeader::in_session(SessionId { position: Position(9), offset: 3 }, Sequence(77));
+        let frame = ClientFrame::new(&header, b"body").expect("a frame within limits");
+        assert_eq!(ClientFrame::parse(frame.bytes.clone()), Ok(frame.clone()));
+        assert_eq!((frame.header, frame.body()), (header, &b"body"[..]));
+        let too_long = vec![0; limits::PAYLOAD_BYTES];
+        assert!(matches!(ClientFrame::new(&header, &too_long), Err(WireError::TooLarge { .. })));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+pub(crate) use limited::CONNECTIONS;
 use limited::LimitedListener;
 use quorate_framework::FormingStatus;
 use serde_json::json;
@@ -211,11 +212,27 @@ mod tests {
     }
 
     #[test]
-    fn connections_that_say_nothing_do_not_keep_others_out_for_long() {
+    fn connections_that_say_nothing_or_never_read_their_answers_keep_nobody_out() {
         let alive = Arc::new(AtomicBool::new(true));
         let address = serve(&alive, || snapshot(5));
-        let silent: Vec<TcpStream> = (0..limited::CONNECTIONS).map(|_| TcpStream::connect(address).unwrap()).collect();
-        assert_eq!(get(address, "/healthz").0, 200);
-        drop(silent);
+        let questions = "GET /status HTTP/1.1\r\nHost: x\r\n\r\n".repeat(20_000);
+        for asks in [false, true] {
+            let mut others = Vec::new();
+            for _ in 0..3 * limited::CONNECTIONS {
+                let mut stream = TcpStream::connect(address).unwrap();
+                if asks {
+                    stream.set_nonblocking(true).unwrap();
+                    // As much as the socket takes: more answers than it takes back.
+                    let _ = stream.write(questions.as_bytes());
+                }
+                others.push(stream);
+            }
+            let before = std::time::Instant::now();
+            assert_eq!(get(address, "/healthz").0, 200);
+            assert!(
+                before.elapsed() < Duration::from_secs(9),
+                "others make room, nobody waits for the end of their lives"
+            );
+        }
     }
 }

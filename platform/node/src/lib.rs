@@ -10,6 +10,7 @@
 
 pub mod clock;
 pub mod data_directory;
+mod descriptors;
 pub mod driver;
 pub mod http;
 pub mod listeners;

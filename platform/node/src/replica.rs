@@ -5,10 +5,10 @@ use crate::driver::{Driver, Durability};
 use crate::settings;
 use crate::shell::{Ending, Parts, Runnable, Shell, StopSwitch, TcpConnections};
 use crate::status::StatusBoard;
-use quorate_communicator::{CommunicatorConfiguration, InboundLanes, MemberClaim as WireClaim, TcpCommunicator};
+use quorate_communicator::{CommunicatorConfiguration, InboundLanes, TcpCommunicator};
 use quorate_config::ClusterConfig;
 use quorate_executor::{KvExecutor, MemoryStore};
-use quorate_framework::{Forming, Incarnation, MemberClaim, RandomSource, ReplicaId};
+use quorate_framework::{Forming, Incarnation, MemberClaim, ReplicaId};
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -24,6 +24,8 @@ pub struct ReplicaSetup {
     pub incarnation: Incarnation,
     /// The bound, non-blocking port for peers and clients.
     pub listener: TcpListener,
+    /// Connections at a time, of peers, clients and those that still shake hands.
+    pub connections: usize,
     /// What comes in.
     pub lanes: Arc<InboundLanes>,
     /// Where snapshots are asked for.
@@ -44,7 +46,8 @@ impl ReplicaSetup {
         let lanes = Arc::new(settings::inbound_lanes(cluster.settings()));
         let woken = Arc::clone(&lanes);
         let board = Arc::new(StatusBoard::new(Box::new(move || woken.notify())));
-        ReplicaSetup { cluster, replica, incarnation, listener, lanes, board, stop: StopSwitch::default() }
+        let connections = settings::connections(cluster.settings());
+        ReplicaSetup { cluster, replica, incarnation, listener, connections, lanes, board, stop: StopSwitch::default() }
     }
 }
 
@@ -67,24 +70,24 @@ impl<C: Runnable> Replica<C> {
     /// # Errors
     /// If the listener cannot be taken over.
     pub async fn run(self) -> io::Result<Ending> {
-        let ReplicaSetup { cluster, replica, incarnation, listener, lanes, board, stop } = self.setup;
-        let start_nonce = rand::random();
-        let claim = MemberClaim { incarnation, formed_on: None, start_counter: 1, start_nonce };
+        let ReplicaSetup { cluster, replica, incarnation, listener, connections, lanes, board, stop } = self.setup;
+        // One claim for forming and handshakes alike; its nonce is this start's, drawn here and nowhere else.
+        let claim = MemberClaim { incarnation, formed_on: None, start_counter: 1, start_nonce: rand::random() };
         let seed = cluster.replicas().iter().map(|replica| replica.id).collect();
         let forming = Forming::new(replica, claim, seed, None);
-        let driver_settings = settings::driver_settings(cluster.settings(), replica, Durability::InMemory);
+        let driver_settings = settings::driver_settings(cluster.settings(), Durability::InMemory);
         let driver = Driver::new(self.core, driver_settings, forming, Box::new(rand::random::<u64>));
         let configuration = CommunicatorConfiguration {
             cluster: cluster.cluster_id(),
             replica,
             peers: cluster.replicas().iter().map(|replica| (replica.id, replica.peer_address())).collect(),
             agreement: settings::agreement(&cluster),
-            claim: WireClaim { incarnation, start_counter: 1, ..WireClaim::default() },
-            options: settings::communicator_options(&cluster),
+            claim,
+            options: settings::communicator_options(&cluster, connections),
         };
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let communicator =
-            TcpCommunicator::start(configuration, listener, Arc::clone(&lanes), nonce_first(start_nonce));
+            TcpCommunicator::start(configuration, listener, Arc::clone(&lanes), Box::new(rand::random::<u64>));
         let connections = TcpConnections::new(lanes, communicator.handle());
         let executor = KvExecutor::new(MemoryStore::new(), settings::replicated_limits(cluster.settings()));
         let clock = Clock::start();
@@ -96,11 +99,4 @@ impl<C: Runnable> Replica<C> {
             Err(error) => Err(io::Error::other(error)),
         }
     }
-}
-
-/// The communicator's random numbers. It draws the nonce of this start first; forming must claim the same one, because a claim that
-/// changes later is believed only of the start that shook hands.
-fn nonce_first(start_nonce: u64) -> Box<dyn RandomSource> {
-    let mut first = Some(start_nonce);
-    Box::new(move || first.take().unwrap_or_else(rand::random::<u64>))
 }

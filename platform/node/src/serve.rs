@@ -1,6 +1,7 @@
 //! The whole of a replica's process, from its cluster file to its end.
 
 use crate::data_directory::{DataDirectoryError, check_in_memory};
+use crate::descriptors::room_for_connections;
 use crate::http;
 use crate::listeners::{Listeners, PortError};
 use crate::registry;
@@ -159,7 +160,8 @@ pub fn serve(options: &ServeOptions) -> Result<(), ServeError> {
         settings: cluster.effective_settings(),
         started,
     };
-    let setup = ReplicaSetup::new(cluster, address.id, incarnation, listeners.peer);
+    let mut setup = ReplicaSetup::new(cluster, address.id, incarnation, listeners.peer);
+    setup.connections = room_for_connections(setup.connections);
     http::start(listeners.http, identity, Arc::clone(&setup.board))?;
     let (stop, lanes) = (setup.stop.clone(), Arc::clone(&setup.lanes));
     let (_, replica) = registry::replica(setup).ok_or(ServeError::NoSuchProtocol(protocol))?;

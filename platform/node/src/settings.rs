@@ -6,7 +6,7 @@ use quorate_communicator::frame::MESSAGE_BODY_BYTES;
 use quorate_communicator::{Agreement, CommunicatorOptions, InboundLanes, LaneBound, LaneBounds};
 use quorate_config::{ClusterConfig, Settings};
 use quorate_executor::ReplicatedLimits;
-use quorate_framework::{Lane, ReplicaId, limits};
+use quorate_framework::{Lane, limits};
 use quorate_raft::RaftSettings;
 use serde_json::Value;
 use std::time::Duration;
@@ -46,11 +46,11 @@ pub fn raft_settings(settings: &Settings) -> RaftSettings {
 
 /// What the driver is told.
 #[must_use]
-pub fn driver_settings(settings: &Settings, replica: ReplicaId, durability: Durability) -> DriverSettings {
+pub fn driver_settings(settings: &Settings, durability: Durability) -> DriverSettings {
     DriverSettings {
         admission_frames: size(settings.client_admission_frames),
         admission_bytes: size(settings.client_admission_bytes),
-        ..DriverSettings::new(replica, durability)
+        ..DriverSettings::new(durability)
     }
 }
 
@@ -68,11 +68,16 @@ pub fn replicated_limits(settings: &Settings) -> ReplicatedLimits {
     }
 }
 
-/// What the communicator is told.
+/// The connections a replica may have at a time, as far as the cluster file says.
 #[must_use]
-pub fn communicator_options(cluster: &ClusterConfig) -> CommunicatorOptions {
+pub fn connections(settings: &Settings) -> usize {
+    size(settings.max_connections)
+}
+
+/// What the communicator is told, which may have this many connections at a time.
+#[must_use]
+pub fn communicator_options(cluster: &ClusterConfig, connections: usize) -> CommunicatorOptions {
     let settings = cluster.settings();
-    let connections = size(settings.max_connections);
     // A small limit is shared: a quarter of what peers leave is kept for handshakes, the rest is for clients.
     let left = connections.saturating_sub(cluster.replicas().len());
     CommunicatorOptions {
@@ -143,10 +148,11 @@ mod tests {
     fn defaults_of_the_file_are_the_defaults_of_the_parts() {
         let cluster = cluster("");
         assert_eq!(raft_settings(cluster.settings()), RaftSettings::default());
-        let driver = driver_settings(cluster.settings(), ReplicaId(2), Durability::InMemory);
-        assert_eq!(driver, DriverSettings::new(ReplicaId(2), Durability::InMemory));
+        let driver = driver_settings(cluster.settings(), Durability::InMemory);
+        assert_eq!(driver, DriverSettings::new(Durability::InMemory));
         assert_eq!(replicated_limits(cluster.settings()), ReplicatedLimits::default());
-        let (ours, theirs) = (communicator_options(&cluster), CommunicatorOptions::default());
+        let (ours, theirs) =
+            (communicator_options(&cluster, connections(cluster.settings())), CommunicatorOptions::default());
         assert_eq!((ours.peer_outbox, ours.connections), (theirs.peer_outbox, theirs.connections));
         assert_eq!((ours.backoff_min, ours.backoff_max), (theirs.backoff_min, theirs.backoff_max));
         assert_eq!(ours.unfinished_handshakes, theirs.unfinished_handshakes - 1, "a quarter of what three peers leave");
@@ -179,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_small_connection_limit_still_leaves_room_for_clients() {
-        let options = communicator_options(&cluster(r#""max_connections": 8,"#));
+        let options = communicator_options(&cluster(r#""max_connections": 8,"#), 8);
         let clients = options.connections - options.unfinished_handshakes - 3;
         assert!(clients >= 1, "{options:?}");
     }
@@ -199,7 +205,7 @@ mod tests {
     fn a_window_wider_than_the_default_fits_its_lane() {
         let wide =
             cluster(r#""max_in_flight_bytes_per_follower": 60000000, "max_in_flight_messages_per_follower": 5000,"#);
-        let lane = communicator_options(&wide).peer_outbox[Lane::Replication as usize];
+        let lane = communicator_options(&wide, connections(wide.settings())).peer_outbox[Lane::Replication as usize];
         assert!(lane.messages >= 5000 && lane.bytes >= 60_000_000 + MESSAGE_BODY_BYTES, "{lane:?}");
     }
 }

@@ -6,9 +6,9 @@
 //! a whole group. A turn is bounded: by quotas what it takes in, and by the size of a group what it executes; the rest has to wait
 //! for the next turn, which comes at once.
 //!
-//! At its end, by a wish or by a halt, it tells those that wait that the outcome is unknown, refuses who comes later, closes the
-//! links to peers at once so that they need not wait for a timeout, and goes when nothing more comes in, at the latest after
-//! [`FAREWELL`].
+//! At its end, by a wish or by a halt, it lets nobody in any more, tells those that wait that the outcome is unknown, refuses what
+//! still comes, closes the links to peers once what waits for them is written so that they need not wait for a timeout, and goes when
+//! everything is written, at the latest after [`FAREWELL`].
 
 mod alarm;
 mod backlog;
@@ -21,7 +21,7 @@ mod tests;
 pub use connections::{ConnectionFigures, Connections, TcpConnections};
 
 use crate::clock::Clock;
-use crate::driver::{Driver, TurnInput, TurnOutput};
+use crate::driver::{Disconnect, Driver, TurnInput, TurnOutput};
 use crate::status::{CoreSnapshot, ShellCounters, StatusBoard};
 use alarm::Alarm;
 use backlog::Backlog;
@@ -37,8 +37,9 @@ use std::time::Duration;
 
 /// A replica that ends stays for this long at most to answer and to refuse.
 pub const FAREWELL: Duration = Duration::from_secs(2);
-/// A replica that ends goes once nothing has come in for this long.
-const QUIET: Duration = Duration::from_millis(50);
+/// A replica that ends looks this often whether everything is written. It goes at the first such look at the earliest: requests that
+/// were on their way are refused rather than cut off.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// A protocol that a task can run; every protocol without references or thread-bound parts is.
 pub trait Runnable:
@@ -110,8 +111,10 @@ pub struct Shell<C: Consensus, L, T, E> {
     more: bool,
     /// What is to be executed.
     backlog: Backlog,
+    /// Scratch: what is being executed.
+    group: Vec<ExecutorCommand>,
     ending: Option<Ending>,
-    /// With an ending: when to go at the latest, and when to go if nothing more comes in.
+    /// With an ending: when to go at the latest, and when to look next whether everything is written.
     farewell: (Time, Time),
     executed: Position,
     round_trips: RoundTrips,
@@ -150,6 +153,7 @@ where
             alarm: Alarm::new(),
             more: false,
             backlog: Backlog::default(),
+            group: Vec::new(),
             ending: None,
             farewell: (Time::ZERO, Time::ZERO),
             executed: Position::ZERO,
@@ -167,18 +171,29 @@ where
                 self.backlog.clear();
                 self.parts.driver.stop(&mut self.output);
                 self.carry_out().await;
-                self.end(Ending::Stopped).await;
+                self.end(Ending::Stopped);
             }
             self.turn().await;
             if self.parts.board.is_wanted() {
                 self.publish();
             }
-            if let Some(ending) = &self.ending
-                && self.parts.clock.now() >= self.farewell.0.min(self.farewell.1)
+            if self.ending.is_some()
+                && self.may_go()
+                && let Some(ending) = self.ending.take()
             {
-                return ending.clone();
+                return ending;
             }
         }
+    }
+
+    /// With an ending: whether everything is written, or must be given up.
+    fn may_go(&mut self) -> bool {
+        let now = self.parts.clock.now();
+        let (latest, look) = self.farewell;
+        if now >= look {
+            self.farewell.1 = now + LOOK;
+        }
+        now >= latest || (now >= look && !self.more && self.parts.connections.is_flushed())
     }
 
     /// Waits until there is something to do; lets the other tasks run in any case.
@@ -211,9 +226,6 @@ where
     async fn turn(&mut self) {
         self.more = self.parts.connections.take(&mut self.input);
         let now = self.parts.clock.now();
-        if self.ending.is_some() && !self.input.is_empty() {
-            self.farewell.1 = now + QUIET;
-        }
         let is_due = self.parts.driver.next_deadline().is_some_and(|deadline| deadline <= now);
         if is_due || !self.input.is_empty() {
             self.counters.turns += 1;
@@ -233,7 +245,7 @@ where
             self.parts.connections.announce(claim);
         }
         if !self.output.frames.is_empty() {
-            self.parts.communicator.send(std::mem::take(&mut self.output.frames)).await;
+            self.parts.communicator.send(&mut self.output.frames).await;
         }
         self.disconnect().await;
         debug_assert!(
@@ -243,7 +255,7 @@ where
         self.execute().await;
         if !self.output.replies.is_empty() {
             self.counters.replies_sent += self.output.replies.len() as u64;
-            self.parts.communicator.reply(std::mem::take(&mut self.output.replies)).await;
+            self.parts.communicator.reply(&mut self.output.replies).await;
         }
         self.output.observations.drain(..).for_each(|observation| self.round_trips.observe(observation));
         for (against, what) in self.output.evidence.drain(..) {
@@ -253,29 +265,29 @@ where
         self.output.clear();
         if let Some(reason) = halt.filter(|_| self.ending.is_none()) {
             tracing::error!("halting: {reason}");
-            self.end(Ending::Halted(reason)).await;
+            self.end(Ending::Halted(reason));
         }
     }
 
-    /// Closes the links that must be closed, unless the peer has a newer one.
+    /// Closes the links that must be closed, those and no others.
     async fn disconnect(&mut self) {
-        for wanted in std::mem::take(&mut self.output.disconnect) {
-            if self.parts.connections.link(wanted.peer) == Some(wanted.link) {
-                self.narrator.disconnected(wanted.peer, &wanted.reason);
-                self.parts.communicator.disconnect(wanted.peer).await;
-            }
+        for Disconnect { peer, link, reason } in self.output.disconnect.drain(..) {
+            self.narrator.disconnected(peer, &reason);
+            self.parts.communicator.disconnect(peer, link).await;
         }
     }
 
     async fn execute(&mut self) {
         self.backlog.append(&mut self.output.commands);
-        let group = self.backlog.take_group();
-        if group.is_empty() {
+        self.backlog.take_group(&mut self.group);
+        if self.group.is_empty() {
             return;
         }
         self.counters.groups_executed += 1;
-        self.counters.batches_executed += group.iter().map(batches).sum::<u64>();
-        match self.parts.executor.execute(group).await {
+        self.counters.batches_executed += self.group.iter().map(batches).sum::<u64>();
+        let done = self.parts.executor.execute(&mut self.group).await;
+        self.group.clear();
+        match done {
             Ok(outcome) => {
                 self.executed = self.executed.max(outcome.executed);
                 self.parts.driver.executed(outcome, &mut self.output);
@@ -284,15 +296,13 @@ where
         }
     }
 
-    /// Begins the end: no peer is linked any more, and the time to go is set.
-    async fn end(&mut self, ending: Ending) {
+    /// Begins the end: nobody is let in any more, and the time to go is set.
+    fn end(&mut self, ending: Ending) {
         self.ending = Some(ending);
         self.backlog.clear();
-        for peer in self.parts.connections.shut_out_peers() {
-            self.parts.communicator.disconnect(peer).await;
-        }
+        self.parts.connections.close_doors();
         let now = self.parts.clock.now();
-        self.farewell = (now + FAREWELL, now + QUIET);
+        self.farewell = (now + FAREWELL, now + LOOK);
     }
 
     fn publish(&self) {

@@ -66,8 +66,8 @@ run_load() { # FOLDER
         fi
         errors=$1/client-$number.log
         ((client_num > 1)) || errors=- # one client shows its progress itself
-        start_process "$1/client-$number.txt" "$errors" "$quorate" perf load "${arguments[@]}" \
-            ${plain_load_options[@]+"${plain_load_options[@]}"} --json "$1/client-$number.json"
+        start_process "$1/client-$number.txt" "$errors" "$quorate" perf load "${arguments[@]}" --json "$1/client-$number.json" \
+            ${plain_load_options[@]+"${plain_load_options[@]}"} # last, so that nothing of ours is taken for a value that is missing
         load_processes+=("$started_process")
     done
     limit_s=$((warm_up_s + duration_s + 60))
@@ -112,6 +112,7 @@ collect_result() { # FOLDER
         ((merge_status == 0 || merge_status == 3)) || fail "the results of $client_num clients could not be merged (exit status $merge_status)"
         ((merge_status == 0)) || load_status=3
     fi
+    [[ -s $1/result.txt ]] || fail "the result in $1/result.json came without its text; is the disk full?"
     require_throughput "$1/result.json"
 }
 

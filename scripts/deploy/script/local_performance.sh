@@ -13,6 +13,8 @@ source "$deploy_folder/script/json.sh"
 source "$deploy_folder/script/processes.sh"
 # shellcheck source=scripts/deploy/script/run_folder.sh
 source "$deploy_folder/script/run_folder.sh"
+# shellcheck source=scripts/deploy/script/commit.sh
+source "$deploy_folder/script/commit.sh"
 # shellcheck source=scripts/deploy/script/build.sh
 source "$deploy_folder/script/build.sh"
 # shellcheck source=scripts/deploy/script/cluster.sh
@@ -23,7 +25,7 @@ source "$deploy_folder/script/load.sh"
 source "$deploy_folder/script/summary.sh"
 
 cluster_ready_s=30 run_folder='' started_process=''
-load_processes=() replica_processes=()
+load_processes=() replica_processes=() may_choose_again=0
 
 local_performance() { # PROTOCOL ARGUMENT...
     local protocol=$1 number worst_status=0
@@ -39,6 +41,7 @@ local_performance() { # PROTOCOL ARGUMENT...
     trap 'interrupted 129 SIGHUP' HUP
     trap 'exit 141' PIPE # a reader of our output that goes away must not leave a cluster behind
     trap 'say_unexpected_failure $? "${BASH_SOURCE[0]}" "$LINENO" "$BASH_COMMAND"' ERR
+    find_commit "$repository"
     record_settings "$run_folder" "$0" "${@:2}"
     build_quorate "$run_folder"
     if ((repeat == 1)); then
@@ -60,10 +63,7 @@ local_performance() { # PROTOCOL ARGUMENT...
 
 # Shares worst_status with its caller.
 run_once() { # FOLDER
-    write_cluster_file "$1"
-    require_free_ports
-    start_replicas "$1"
-    wait_for_cluster "$1" "$cluster_ready_s"
+    start_cluster "$1"
     run_load "$1"
     cat -- "$1/result.txt"
     ((load_status == 0)) || worst_status=$load_status

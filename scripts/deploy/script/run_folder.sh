@@ -30,15 +30,6 @@ record_settings() { # FOLDER SCRIPT ARGUMENT...
         printf 'system: %s\n' "$(uname -srm)"
         printf 'processors: %s\n' "$(getconf _NPROCESSORS_ONLN)"
         printf 'cargo: %s\n' "$(cargo --version)"
-        printf 'commit: %s\n' "$(describe_commit)"
+        printf 'commit: %s\n' "$commit"
     } >"$folder/environment.txt"
-}
-
-describe_commit() {
-    local changed=''
-    if ! git -C "$repository" rev-parse HEAD 2>/dev/null; then
-        printf 'unknown\n'
-    elif changed=$(git -C "$repository" status --porcelain 2>/dev/null) && [[ -n $changed ]]; then
-        printf '(with uncommitted changes)\n'
-    fi
 }

@@ -39,6 +39,17 @@ use_shims() {
     : >"$SHIM_RECORD"
 }
 
+# Sets quorate to the real binary, which scripts/test has built; cargo says where it lies.
+find_real_quorate() {
+    # shellcheck source=scripts/deploy/script/commit.sh
+    source "$repository/scripts/deploy/script/commit.sh"
+    find_commit "$repository"
+    (cd -- "$repository" && cargo build --release --locked -p quorate --message-format=json-render-diagnostics) \
+        >"$work_folder/artifacts" 2>"$work_folder/stderr"
+    quorate=$(sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' "$work_folder/artifacts" | tail -n 1)
+    [[ -x $quorate ]] || not_so "cargo named no binary: $(<"$work_folder/artifacts")"
+}
+
 # Runs the performance script to its end; sets status, and leaves its output in work_folder/stdout and stderr.
 run_script() { # ARGUMENT...
     status=0

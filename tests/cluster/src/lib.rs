@@ -7,7 +7,7 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -45,11 +45,22 @@ pub fn quorate(arguments: &[&str]) -> Output {
 /// Clusters of one test process run one after the other: two cores carry one at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
+/// How the processes of a cluster are started, where it matters.
+#[derive(Default)]
+pub struct Surroundings {
+    /// The limit of open files of each process, soft and hard.
+    pub descriptors: Option<u64>,
+    /// Members whose process is not started: the test plays them.
+    pub absent: BTreeSet<u32>,
+}
+
 /// A cluster of real processes.
 pub struct Cluster {
     _turn: MutexGuard<'static, ()>,
     folder: TempDir,
+    surroundings: Surroundings,
     replicas: BTreeMap<u32, Option<Child>>,
+    ports: BTreeMap<u32, u16>,
     http_ports: BTreeMap<u32, u16>,
 }
 
@@ -57,6 +68,14 @@ impl Cluster {
     /// Starts `count` replicas with the published settings, changed by `changes`, and waits until they have a leader.
     #[must_use]
     pub fn start(count: u32, changes: &Value) -> Cluster {
+        let cluster = Cluster::launch(count, changes, Surroundings::default());
+        cluster.wait_for_a_leader();
+        cluster
+    }
+
+    /// The same in these surroundings, without waiting for a leader.
+    #[must_use]
+    pub fn launch(count: u32, changes: &Value, surroundings: Surroundings) -> Cluster {
         // A test that failed before says nothing about this one.
         let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = tempfile::Builder::new().prefix("quorate cluster ").tempdir().unwrap();
@@ -82,21 +101,26 @@ impl Cluster {
         ]);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let written: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
-        let http_ports = written["replicas"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|replica| (replica["id"].as_u64().unwrap() as u32, replica["http_port"].as_u64().unwrap() as u16))
-            .collect();
-        let mut cluster = Cluster { _turn: turn, folder, replicas: BTreeMap::new(), http_ports };
-        for id in 1..=count {
+        let ports_of = |key: &str| -> BTreeMap<u32, u16> {
+            let replicas = written["replicas"].as_array().unwrap().iter();
+            replicas
+                .map(|replica| (replica["id"].as_u64().unwrap() as u32, replica[key].as_u64().unwrap() as u16))
+                .collect()
+        };
+        let (ports, http_ports) = (ports_of("port"), ports_of("http_port"));
+        let mut cluster = Cluster { _turn: turn, folder, surroundings, replicas: BTreeMap::new(), ports, http_ports };
+        for id in (1..=count).filter(|id| !cluster.surroundings.absent.contains(id)).collect::<Vec<u32>>() {
             cluster.spawn(id);
         }
-        cluster.wait_until("a leader is elected and everyone follows it", |cluster| {
-            let statuses: Vec<Value> = (1..=count).filter_map(|id| cluster.try_status(id)).collect();
-            statuses.len() == count as usize && statuses.iter().all(|status| status["leader"].is_u64())
-        });
         cluster
+    }
+
+    /// Waits until every process that was started knows a leader.
+    pub fn wait_for_a_leader(&self) {
+        self.wait_until("a leader is elected and everyone follows it", |cluster| {
+            let statuses: Vec<Value> = cluster.replicas.keys().filter_map(|id| cluster.try_status(*id)).collect();
+            statuses.len() == cluster.replicas.len() && statuses.iter().all(|status| status["leader"].is_u64())
+        });
     }
 
     /// The cluster file.
@@ -115,7 +139,15 @@ impl Cluster {
     pub fn spawn(&mut self, id: u32) {
         let log = File::options().create(true).append(true).open(self.path(&format!("replica {id}.log"))).unwrap();
         let data = self.path(&format!("data {id}"));
-        let child = Command::new(quorate_binary())
+        let mut command = match self.surroundings.descriptors {
+            None => Command::new(quorate_binary()),
+            Some(descriptors) => {
+                let mut shell = Command::new("sh");
+                shell.args(["-c", &format!("ulimit -n {descriptors} && exec \"$0\" \"$@\"")]).arg(quorate_binary());
+                shell
+            }
+        };
+        let child = command
             .args(["serve", "--config", &self.file(), "--id", &id.to_string(), "--data-dir"])
             .arg(data)
             .stdin(Stdio::null())
@@ -124,6 +156,25 @@ impl Cluster {
             .spawn()
             .unwrap();
         self.replicas.insert(id, Some(child));
+    }
+
+    /// A replica's port for peers and clients.
+    #[must_use]
+    pub fn port(&self, id: u32) -> u16 {
+        self.ports[&id]
+    }
+
+    /// A replica's port for `/status`.
+    #[must_use]
+    pub fn http_port(&self, id: u32) -> u16 {
+        self.http_ports[&id]
+    }
+
+    /// Descriptors that a replica's process has open.
+    #[must_use]
+    pub fn descriptors(&self, id: u32) -> usize {
+        let process = self.replicas[&id].as_ref().unwrap().id();
+        fs::read_dir(format!("/proc/{process}/fd")).unwrap().count()
     }
 
     /// A replica's log so far.

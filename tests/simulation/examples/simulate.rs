@@ -17,6 +17,8 @@ fn main() -> ExitCode {
         crash_mode: None,
         trace: false,
         shrink: false,
+        // A mutant must be caught by an oracle of the simulator, not by the core's own checks.
+        validate: false,
         threads: std::thread::available_parallelism().map_or(1, usize::from),
     };
     match simulate(&options, &mut std::io::stdout(), &mut std::io::sink()) {

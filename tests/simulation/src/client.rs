@@ -4,13 +4,16 @@ use crate::random::SimulatedRandom;
 use bytes::Bytes;
 use quorate_executor::{Command, CommandResults, CommandWriter, ResultValue};
 use quorate_framework::{
-    ClientFrame, ClientReply, ConnectionId, ReplicaId, RequestHeader, Sequence, SessionId, Status, Time,
+    ClientFrame, ClientReply, ConnectionId, ReplicaId, ReplyKind, RequestHeader, Sequence, SessionId, Status, Time,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How long an attempt waits for its answer.
+/// How long a first attempt waits for its answer; each further one waits twice as long, or a slow cluster would be buried under
+/// repetitions.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_millis(400);
+/// How often that is doubled at most.
+const DOUBLINGS: u32 = 4;
 /// How long a client waits after a refusal.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(40));
 /// Frames in flight in a session.
@@ -35,6 +38,7 @@ struct Outstanding {
     count: u32,
     tokens: Vec<Token>,
     retry_at: Time,
+    attempts: u32,
 }
 
 /// A client.
@@ -126,7 +130,8 @@ impl Client {
                     let elsewhere = self.random.between(1, u64::from(self.replicas)) as u32;
                     self.target = ReplicaId(elsewhere);
                 }
-                frame.retry_at = now + ATTEMPT_TIMEOUT;
+                frame.retry_at = now + ATTEMPT_TIMEOUT * 2u32.pow(frame.attempts.min(DOUBLINGS));
+                frame.attempts += 1;
             }
             sent.extend(self.to_target(bytes));
         }
@@ -184,7 +189,7 @@ impl Client {
         let mut writer = CommandWriter::new(&mut body);
         write(&mut writer);
         let count = writer.count();
-        let frame = Outstanding { body: Bytes::from(body), count, tokens, retry_at: Time::ZERO };
+        let frame = Outstanding { body: Bytes::from(body), count, tokens, retry_at: Time::ZERO, attempts: 0 };
         self.outstanding.insert(self.next_sequence, frame);
         self.next_sequence += 1;
     }
@@ -225,7 +230,7 @@ impl Client {
             return;
         }
         match header.status {
-            Status::Ok => self.on_done(header.sequence.0, &reply.body),
+            Status::Ok => self.on_done(header.sequence.0, &reply.body, header.kind),
             Status::NotLeader | Status::Busy | Status::Unknown | Status::Stopped => {
                 if header.status != Status::Busy {
                     self.turn_elsewhere(header.hint);
@@ -251,14 +256,17 @@ impl Client {
         self.random.duration_between(BACK_OFF.0, BACK_OFF.1)
     }
 
-    fn on_done(&mut self, sequence: u64, body: &Bytes) {
+    fn on_done(&mut self, sequence: u64, body: &Bytes, kind: ReplyKind) {
         let Some(frame) = self.outstanding.remove(&sequence) else { return };
         self.frames_answered += 1;
         for (at, result) in CommandResults::new(body, frame.count).enumerate() {
             match result {
                 Ok(result) if result.status == Status::Ok || result.status == Status::NotFound => {
                     if let Some((_, fate)) = frame.tokens.get(at).and_then(|token| self.tokens.get_mut(token)) {
-                        *fate = Fate::Acknowledged;
+                        // A speculative answer of one replica alone promises nothing.
+                        if kind == ReplyKind::Committed {
+                            *fate = Fate::Acknowledged;
+                        }
                     } else if let Some(key) = (!self.to_read.is_empty()).then(|| self.to_read.remove(0)) {
                         let value = match result.value {
                             ResultValue::Bytes(value) => value.to_vec(),

@@ -28,6 +28,8 @@ pub struct SimulateOptions {
     pub shrink: bool,
     /// Threads.
     pub threads: usize,
+    /// Whether each core checks its own invariants, too.
+    pub validate: bool,
 }
 
 impl SimulateOptions {
@@ -36,7 +38,7 @@ impl SimulateOptions {
     pub fn plan(&self, seed: u64) -> Plan {
         let replicas = self.replicas.unwrap_or(if seed.is_multiple_of(2) { 3 } else { 5 });
         let turn = if (seed / 2).is_multiple_of(2) { CrashMode::Durable } else { CrashMode::InMemory };
-        Plan::draw(seed, replicas, self.steps, self.crash_mode.unwrap_or(turn))
+        Plan { validate: self.validate, ..Plan::draw(seed, replicas, self.steps, self.crash_mode.unwrap_or(turn)) }
     }
 
     /// The command that repeats one seed.

@@ -40,6 +40,12 @@ impl<C: Consensus> Disk<C> {
         self.pending.push_back((ticket, written));
     }
 
+    /// The last ticket that waits to be made durable.
+    #[must_use]
+    pub fn last_pending(&self) -> Option<Ticket> {
+        self.pending.back().map(|(ticket, _)| *ticket)
+    }
+
     /// Everything up to a ticket is durable.
     ///
     /// # Errors

@@ -1,8 +1,8 @@
 //! What the world has to do, in the order of its clock.
 
 use crate::plan::Fault;
+use quorate_framework::LinkId;
 use quorate_framework::{ClientFrame, ClientReply, ConnectionId, FrameClass, Lane, ReplicaId, Ticket, Time};
-use quorate_node::driver::LinkId;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 

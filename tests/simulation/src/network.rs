@@ -2,8 +2,8 @@
 //! keep their order and pass one another; cuts, delays, losses and repeats.
 
 use crate::random::SimulatedRandom;
+use quorate_framework::LinkId;
 use quorate_framework::{Lane, ReplicaId, Time};
-use quorate_node::driver::LinkId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 

@@ -55,8 +55,8 @@ pub struct Running<P: SimulatedProtocol> {
     pub turn_at: Option<Time>,
     /// Bytes of the log it was started with: there are no checkpoints yet that would bound it.
     pub recovered_log_bytes: usize,
-    /// When the disk is done with what it was given.
-    pub disk_busy_until: Time,
+    /// Whether the disk syncs just now: what is written meanwhile waits for the next sync, all of it together.
+    pub is_syncing: bool,
 }
 
 /// A replica, alive or not.
@@ -124,7 +124,7 @@ impl<P: SimulatedProtocol> Process<P> {
             CrashMode::Durable => Durability::External,
             CrashMode::InMemory => Durability::InMemory,
         };
-        let settings = DriverSettings { validate: true, ..DriverSettings::new(self.replica, durability) };
+        let settings = DriverSettings { validate: plan.validate, ..DriverSettings::new(durability) };
         let mut random = self.random.fork();
         let core = P::core(plan, self.replica);
         let driver = Driver::new(core, settings, forming, Box::new(move || random.draw()));
@@ -135,7 +135,7 @@ impl<P: SimulatedProtocol> Process<P> {
             output: TurnOutput::new(),
             turn_at: None,
             recovered_log_bytes: P::recovered_log_bytes(&self.disk),
-            disk_busy_until: Time::ZERO,
+            is_syncing: false,
         });
     }
 }

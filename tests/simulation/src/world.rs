@@ -12,9 +12,10 @@ use crate::protocol::{Moment, SimulatedProtocol, Watch};
 use crate::random::SimulatedRandom;
 use bytes::Bytes;
 use quorate_framework::{
-    ConnectionId, ExecutorCommand, FormingStatus, Incarnation, Outcome, PeerFrame, ReplicaId, Status, Ticket, Time,
+    ConnectionId, ExecutorCommand, FormingStatus, Incarnation, LinkId, Outcome, PeerFrame, ReplicaId, Status, Ticket,
+    Time,
 };
-use quorate_node::driver::{Inbound, LinkId, ReceivedFrame};
+use quorate_node::driver::{Inbound, ReceivedFrame};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -327,19 +328,23 @@ impl<P: SimulatedProtocol> World<P> {
 
     fn write(&mut self, replica: ReplicaId, mut written: Vec<(Ticket, Written<P::Core>)>) {
         written.sort_by_key(|(ticket, _)| *ticket);
+        let Some(process) = self.processes.get_mut(&replica) else { return };
+        written.into_iter().for_each(|(ticket, written)| process.disk.write(ticket, written));
+        self.sync(replica);
+    }
+
+    /// Starts a sync of everything written, unless one is under way.
+    fn sync(&mut self, replica: ReplicaId) {
         let now = self.now;
         let Some(process) = self.processes.get_mut(&replica) else { return };
-        let Some(last) = written.last().map(|(ticket, _)| *ticket) else { return };
-        written.into_iter().for_each(|(ticket, written)| process.disk.write(ticket, written));
+        let Some(last) = process.disk.last_pending() else { return };
+        let Some(running) = process.running.as_mut().filter(|running| !running.is_syncing) else { return };
+        running.is_syncing = true;
         let mut time = process.random.duration_between(SYNC_TIME.0, SYNC_TIME.1);
         if let Some((extra, _)) = process.slow_disk.filter(|(_, until)| now < *until) {
             time += extra;
         }
-        let life = process.life;
-        let Some(running) = process.running.as_mut() else { return };
-        let at = running.disk_busy_until.max(now) + time;
-        running.disk_busy_until = at;
-        self.agenda.add(at, Happening::Synced(replica, life, last));
+        self.agenda.add(now + time, Happening::Synced(replica, process.life, last));
     }
 
     fn synced(&mut self, replica: ReplicaId, life: u64, ticket: Ticket) -> Result<(), Violation> {
@@ -352,7 +357,9 @@ impl<P: SimulatedProtocol> World<P> {
             .synced(ticket)
             .map_err(|error| Violation::new("records", format!("replica {replica}: {error}")))?;
         running.input.persisted = Some(ticket);
+        running.is_syncing = false;
         self.wake(replica);
+        self.sync(replica);
         Ok(())
     }
 
@@ -427,11 +434,11 @@ impl<P: SimulatedProtocol> World<P> {
     }
 
     /// Whether another replica may lose its data (with recovery off: its life): a majority must keep theirs, but for some seeds, in
-    /// which the cluster may stay down.
+    /// which the cluster may stay down. Never all: replicas that have all lost their data are a new cluster.
     fn may_lose_another(&self, replica: ReplicaId) -> bool {
-        let lost =
-            self.processes.values().filter(|process| process.replica != replica && process.has_lost_its_data).count();
-        (lost + 1) * 2 < self.processes.len() || self.plan.seed.is_multiple_of(16)
+        let others = self.processes.values().filter(|process| process.replica != replica);
+        let lost = others.filter(|process| process.has_lost_its_data).count() + 1;
+        lost * 2 < self.processes.len() || (self.plan.seed.is_multiple_of(16) && lost < self.processes.len())
     }
 
     /// Who leads, as the replicas that run say: the one of the highest view.

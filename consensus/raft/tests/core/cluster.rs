@@ -327,18 +327,9 @@ impl Cluster {
 }
 
 pub(crate) fn proposal(body: &[u8]) -> Proposal {
-    let header = RequestHeader {
-        session: SessionId { position: Position(1), offset: 0 },
-        sequence: Sequence(1),
-        acknowledged: Sequence(0),
-        count: 1,
-        signature_length: 0,
-        ordered: false,
-    };
-    let mut bytes = Vec::new();
-    header.encode(&mut bytes);
-    bytes.extend_from_slice(body);
-    Proposal::new(ConnectionId(1), ClientFrame::parse(Bytes::from(bytes)).unwrap())
+    let session = SessionId { position: Position(1), offset: 0 };
+    let header = RequestHeader::in_session(session, Sequence(1));
+    Proposal::new(ConnectionId(1), ClientFrame::new(&header, body).unwrap())
 }
 
 /// Entries of one term, at consecutive indexes.

@@ -1,7 +1,7 @@
 //! Elections: who may lead, and who may not be unseated.
 
 use crate::cluster::{Cluster, entries, id, index};
-use quorate_framework::{Event, Incarnation, Incoming};
+use quorate_framework::{Consensus, Event, Incarnation, Incoming};
 use quorate_raft::{
     HardState, RaftMessage, RaftPromise, RaftRecord, RaftSettings, RaftState, Term, VoteReply, VoteRequest,
 };
@@ -35,7 +35,6 @@ fn a_restarted_replica_is_a_follower_in_its_recovered_term_and_never_a_leader() 
 
 #[test]
 fn no_clock_runs_before_the_core_is_started() {
-    use quorate_framework::Consensus;
     assert_eq!(quorate_raft::Raft::new(RaftSettings::default()).next_deadline(), None);
 }
 
@@ -207,6 +206,49 @@ fn a_leader_with_a_silent_minority_stays() {
     cluster.isolate(3);
     cluster.run_for(10_000);
     assert!(cluster.core(1).is_leader());
+}
+
+#[test]
+fn parts_of_a_leaders_long_message_keep_its_follower_from_campaigning_and_parts_of_anothers_do_not() {
+    for (sender, campaigns) in [(1, false), (3, true)] {
+        let mut cluster = Cluster::new(3);
+        cluster.elect(1);
+        let term = cluster.core(2).term();
+        cluster.lose_all();
+        for _ in 0..30 {
+            cluster.pass(100);
+            cluster.event(id(2), Event::PeerAlive { peer: id(sender) });
+            if cluster.core(2).next_deadline().is_some_and(|deadline| deadline <= cluster.now) {
+                cluster.tick(2);
+            }
+        }
+        assert_eq!(!cluster.under_way(2, 3).is_empty(), campaigns, "replica {sender} is alive");
+        assert_eq!(cluster.core(2).term(), term);
+    }
+}
+
+#[test]
+fn a_sign_of_life_of_a_peer_without_a_link_is_not_believed() {
+    let mut cluster = Cluster::new(3);
+    cluster.elect(1);
+    cluster.event(id(2), Event::PeerDown { peer: id(1) });
+    let deadline = cluster.core(2).next_deadline();
+    cluster.event(id(2), Event::PeerAlive { peer: id(1) });
+    assert_eq!(cluster.core(2).next_deadline(), deadline);
+}
+
+#[test]
+fn parts_of_a_followers_long_message_count_as_hearing_it() {
+    let mut cluster = Cluster::new(3);
+    cluster.elect(1);
+    cluster.isolate(1);
+    for _ in 0..50 {
+        cluster.event(id(1), Event::PeerAlive { peer: id(2) });
+        cluster.pass(100);
+        cluster.tick(1);
+    }
+    assert!(cluster.core(1).is_leader(), "with the follower that is alive it is a majority");
+    cluster.until_stepped_down(1);
 }
 
 #[test]

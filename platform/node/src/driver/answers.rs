@@ -31,7 +31,7 @@ impl<C: Consensus> Driver<C> {
 
     /// The leader, unless it is this replica.
     fn other_leader(&self) -> Option<ReplicaId> {
-        self.leader.filter(|leader| *leader != self.settings.replica)
+        self.leader.filter(|leader| *leader != self.forming.replica())
     }
 
     /// Tells those whose request may or may not have happened.

@@ -4,7 +4,7 @@ use super::{Disconnect, Driver, Durability, TurnOutput};
 use bytes::Bytes;
 use quorate_framework::{
     Accepted, Consensus, Destination, Effect, Encoded, Encoder, Event, ExecuteRange, ExecutorCommand, FormingEffect,
-    FormingMessage, FrameClass, HaltReason, Lane, PeerFrame, ReplicaId, Start, Ticket, Time, Wire,
+    FormingMessage, FrameClass, HaltReason, Lane, Origin, PeerFrame, ReplicaId, Start, Ticket, Time, Wire,
 };
 
 impl<C: Consensus> Driver<C> {
@@ -41,6 +41,7 @@ impl<C: Consensus> Driver<C> {
                 self.admission.decided(&origin);
                 self.refuse(origin, refusal, output);
             }
+            Effect::Dropped { origin } => self.dropped(origin),
             Effect::Forsaken { from } => self.waiters.forsake(from),
             Effect::Execute(range) => self.execute(range, output),
             Effect::Speculate { base, range, reply_after } => {
@@ -54,7 +55,7 @@ impl<C: Consensus> Driver<C> {
             Effect::Operated { id, result } => output.operated.push((id, result)),
             Effect::LeaderIs { leader, .. } => {
                 self.leader = leader;
-                self.forming.elected(leader == Some(self.settings.replica), &mut self.forming_effects);
+                self.forming.elected(leader == Some(self.forming.replica()), &mut self.forming_effects);
                 self.carry_out_forming_effects(output);
             }
             Effect::Members(vector) => {
@@ -83,6 +84,13 @@ impl<C: Consensus> Driver<C> {
         if let Err(error) = self.waiters.accept(accepted, bytes) {
             self.unknown.push(accepted.origin);
             self.halt(HaltReason::Safety(error.to_string()), output);
+        }
+    }
+
+    /// The protocol gives up a request of its pool. Others may have got it, so its outcome is unknown.
+    fn dropped(&mut self, origin: Origin) {
+        if self.admission.decided(&origin).is_some() {
+            self.unknown.push(origin);
         }
     }
 
@@ -167,7 +175,7 @@ impl<C: Consensus> Driver<C> {
             }
             FormingEffect::Formed(members) => {
                 let state = self.recovered.take().unwrap_or_default();
-                let replica = self.settings.replica;
+                let replica = self.forming.replica();
                 self.follow_up.push_back(Event::Start(Start { replica, members, state }));
             }
             FormingEffect::Announce(claim) => {

@@ -1,9 +1,9 @@
 //! What peers and operators want: links, frames, wishes.
 
-use super::{Disconnect, Driver, LinkId, ReceivedFrame, TurnOutput};
+use super::{Disconnect, Driver, ReceivedFrame, TurnOutput};
 use quorate_framework::{
-    Consensus, Decoder, Event, FormingEffect, FormingMessage, FrameClass, Incoming, Lane, MemberClaim, Operation,
-    OperationError, OperationId, Rejected, ReplicaId, Time, Verified, Wire, WireError,
+    Consensus, Decoder, Event, FormingEffect, FormingMessage, FrameClass, Incoming, Lane, LinkId, MemberClaim,
+    Operation, OperationError, OperationId, Rejected, ReplicaId, Time, Verified, Wire, WireError,
 };
 
 impl<C: Consensus> Driver<C> {
@@ -19,7 +19,7 @@ impl<C: Consensus> Driver<C> {
         if self.ended.is_some() {
             return;
         }
-        if peer == self.settings.replica {
+        if peer == self.forming.replica() {
             let reason = format!("replica {peer} is this replica: two processes run under one id");
             output.disconnect.push(Disconnect { peer, link, reason });
             return;
@@ -48,6 +48,13 @@ impl<C: Consensus> Driver<C> {
         if let Some(link) = self.links.get(&peer).copied() {
             output.disconnect.push(Disconnect { peer, link, reason });
             self.link_lost(now, peer, output);
+        }
+    }
+
+    /// Parts of a long message of a peer arrive. Counts only where the message itself would.
+    pub(super) fn alive(&mut self, now: Time, peer: ReplicaId, link: LinkId, output: &mut TurnOutput<C>) {
+        if self.links.get(&peer) == Some(&link) && self.forming.is_counted(peer) {
+            self.deliver(now, Event::PeerAlive { peer }, output);
         }
     }
 

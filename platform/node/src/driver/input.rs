@@ -2,15 +2,8 @@
 
 use bytes::Bytes;
 use quorate_framework::{
-    ClientFrame, ConnectionId, FrameClass, Lane, MemberClaim, Operation, OperationId, ReplicaId, Ticket,
+    ClientFrame, ConnectionId, FrameClass, Lane, LinkId, MemberClaim, Operation, OperationId, ReplicaId, Ticket,
 };
-
-/// The number of a connection to a peer, unique for the life of the process.
-///
-/// A peer's frames name the link they came by, so that what was queued from one link is never taken for what another link of the
-/// same replica id, perhaps of another incarnation, has said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LinkId(pub u64);
 
 /// A frame from a peer, as the transport gives it: lengths checked, contents not looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +41,13 @@ pub enum Inbound {
         /// The link that is gone; nothing happens if the peer has a newer one.
         link: LinkId,
     },
+    /// Parts of a long message of a peer arrive, and nothing whole: a sign of life.
+    PeerAlive {
+        /// The peer.
+        peer: ReplicaId,
+        /// The link they come by.
+        link: LinkId,
+    },
     /// A frame from a peer.
     PeerFrame(ReceivedFrame),
     /// A request of a client.
@@ -79,6 +79,7 @@ pub struct TurnInput {
     pub persisted: Option<Ticket>,
     pub(super) connected: Vec<(ReplicaId, LinkId, MemberClaim)>,
     pub(super) disconnected: Vec<(ReplicaId, LinkId)>,
+    pub(super) alive: Vec<(ReplicaId, LinkId)>,
     pub(super) lanes: [Vec<ReceivedFrame>; Lane::ALL.len()],
     pub(super) requests: Vec<(ConnectionId, ClientFrame)>,
     pub(super) departed: Vec<ConnectionId>,
@@ -97,6 +98,7 @@ impl TurnInput {
         match inbound {
             Inbound::PeerConnected { peer, link, claim } => self.connected.push((peer, link, claim)),
             Inbound::PeerDisconnected { peer, link } => self.disconnected.push((peer, link)),
+            Inbound::PeerAlive { peer, link } => self.alive.push((peer, link)),
             Inbound::PeerFrame(frame) => self.lanes[frame.lane as usize].push(frame),
             Inbound::ClientRequest { connection, frame } => self.requests.push((connection, frame)),
             Inbound::ClientDisconnected { connection } => self.departed.push(connection),
@@ -110,6 +112,7 @@ impl TurnInput {
         self.persisted.is_none()
             && self.connected.is_empty()
             && self.disconnected.is_empty()
+            && self.alive.is_empty()
             && self.lanes.iter().all(Vec::is_empty)
             && self.requests.is_empty()
             && self.departed.is_empty()
@@ -121,6 +124,7 @@ impl TurnInput {
         self.persisted = None;
         self.connected.clear();
         self.disconnected.clear();
+        self.alive.clear();
         self.lanes.iter_mut().for_each(Vec::clear);
         self.departed.clear();
     }

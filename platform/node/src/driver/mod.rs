@@ -5,9 +5,10 @@
 //! ([`TurnOutput`]).
 //!
 //! # A turn
-//! 1. New links of peers, 2. the timer, 3. what became durable, 4. what was executed, 5. the lanes in their order: votes and
-//!    heartbeats, acknowledgements, replication, the client lane with all requests of the turn as one event, snapshots; 6. operators'
-//!    wishes, 7. lost links, 8. clients that are gone. Lost links come late so that a peer's last words (a hand-over of leadership,
+//! 1. New links of peers, 2. the timer, 3. what became durable, 4. what was executed, 5. signs of life of peers
+//!    whose long messages are still arriving, 6. the lanes in their order: votes and heartbeats, acknowledgements, replication, the
+//!    client lane with all requests of the turn as one event, snapshots; 7. operators' wishes, 8. lost links, 9. clients that are
+//!    gone. Lost links come late so that a peer's last words (a hand-over of leadership,
 //!    say) are still heard.
 //! 2. With [`Durability::InMemory`] everything is durable at once: the turn goes on until the protocol persists nothing more.
 //!
@@ -37,7 +38,7 @@ pub mod waiters;
 #[cfg(test)]
 mod tests;
 
-pub use input::{Inbound, LinkId, ReceivedFrame, TurnInput};
+pub use input::{Inbound, ReceivedFrame, TurnInput};
 pub use output::{Disconnect, TurnOutput};
 pub use settings::{DriverSettings, Durability};
 pub use status::{DriverCounters, DriverStatus};
@@ -46,8 +47,8 @@ pub use turn::PERSIST_ROUNDS;
 use admission::{Admission, Load};
 use gate::PromiseGate;
 use quorate_framework::{
-    Answer, Consensus, Digest, Effect, Effects, Event, Forming, FormingEffect, HaltReason, Origin, Outcome, Position,
-    RandomSource, RecoverySpec, ReplicaId, Ticket, Time,
+    Answer, Consensus, Digest, Effect, Effects, Event, Forming, FormingEffect, HaltReason, LinkId, Origin, Outcome,
+    Position, RandomSource, RecoverySpec, ReplicaId, Ticket, Time,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -202,7 +203,7 @@ impl<C: Consensus> Driver<C> {
     pub fn status(&self) -> DriverStatus {
         let (waiting, undecided) = (self.waiters.load(), self.admission.undecided());
         DriverStatus {
-            replica: self.settings.replica,
+            replica: self.forming.replica(),
             protocol: self.core.status(),
             forming: self.forming.status(),
             leader: self.leader,

@@ -1,9 +1,8 @@
 //! What a turn wants done.
 
-use super::input::LinkId;
 use quorate_framework::{
-    ClientReply, Consensus, ExecutorCommand, HaltReason, MemberClaim, MemberVector, Observation, OperationError,
-    OperationId, PeerFrame, ReplicaId, Ticket,
+    ClientReply, Consensus, ExecutorCommand, HaltReason, LinkId, MemberClaim, MemberVector, Observation,
+    OperationError, OperationId, PeerFrame, ReplicaId, Ticket,
 };
 
 /// A link that must be closed: the peer broke the rules or may not take part.

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use quorate_framework::entry::EntryKind;
 use quorate_framework::{
     Batch, BlockId, Capabilities, ClientFrame, ClientPolicy, ConnectionId, Consensus, Effect, Effects, Event,
-    ExecuteRange, HaltReason, Incoming, Origin, Position, Proposal, ProtocolStatus, SubmitTo, Ticket, Time,
+    ExecuteRange, HaltReason, Incoming, Origin, Position, Proposal, ProtocolStatus, Ticket, Time,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -99,6 +99,8 @@ impl Scripted {
                 }
             }
             Step::Reaccept(accepted) => effects.push(Effect::Accepted(vec![accepted])),
+            Step::PoolAll => proposals.drain(..).for_each(|proposal| drop(effects.pool(proposal))),
+            Step::Dropped(origin) => effects.push(Effect::Dropped { origin }),
             Step::RefuseAll(refusal) => {
                 proposals.drain(..).for_each(|proposal| effects.refuse(proposal, refusal));
             }
@@ -141,6 +143,7 @@ impl Consensus for Scripted {
             },
             Event::PeerUp { peer, incarnation } => (EventKind::PeerUp, Seen::PeerUp(peer, incarnation)),
             Event::PeerDown { peer } => (EventKind::PeerDown, Seen::PeerDown(peer)),
+            Event::PeerAlive { peer } => (EventKind::PeerAlive, Seen::PeerAlive(peer)),
             Event::Propose(list) => {
                 proposals = list.into();
                 let sequences = proposals.iter().map(|proposal| proposal.frame().header.sequence).collect();
@@ -167,14 +170,7 @@ impl Consensus for Scripted {
     }
 
     fn client_policy(&self) -> ClientPolicy {
-        ClientPolicy {
-            submit_to: SubmitTo::Leader,
-            on_timeout: SubmitTo::RoundRobin,
-            committed_replies: 1,
-            mixed_replies: None,
-            match_block: false,
-            hint_replies: 1,
-        }
+        ClientPolicy::trusting()
     }
 
     fn capabilities(&self) -> Capabilities {

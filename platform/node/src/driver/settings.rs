@@ -1,6 +1,6 @@
 //! How a driver behaves.
 
-use quorate_framework::{ReplicaId, limits};
+use quorate_framework::limits;
 
 /// Who makes records durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,8 +14,6 @@ pub enum Durability {
 /// How a driver behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DriverSettings {
-    /// This replica; the same as the forming machine's.
-    pub replica: ReplicaId,
     /// Who makes records durable.
     pub durability: Durability,
     /// Client frames that may be let in and unanswered.
@@ -29,9 +27,8 @@ pub struct DriverSettings {
 impl DriverSettings {
     /// The default limits; invariants are checked in debug builds.
     #[must_use]
-    pub fn new(replica: ReplicaId, durability: Durability) -> DriverSettings {
+    pub fn new(durability: Durability) -> DriverSettings {
         DriverSettings {
-            replica,
             durability,
             admission_frames: limits::CLIENT_ADMISSION_FRAMES,
             admission_bytes: limits::CLIENT_ADMISSION_BYTES,

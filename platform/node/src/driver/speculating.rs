@@ -321,7 +321,8 @@ impl Consensus for Speculating {
             Event::Executed { .. }
             | Event::SnapshotTaken { .. }
             | Event::SnapshotInstalled { .. }
-            | Event::PayloadFetched { .. } => {}
+            | Event::PayloadFetched { .. }
+            | Event::PeerAlive { .. } => {}
         }
     }
 
@@ -330,14 +331,7 @@ impl Consensus for Speculating {
     }
 
     fn client_policy(&self) -> ClientPolicy {
-        ClientPolicy {
-            submit_to: SubmitTo::Leader,
-            on_timeout: SubmitTo::Leader,
-            committed_replies: 1,
-            mixed_replies: None,
-            match_block: false,
-            hint_replies: 1,
-        }
+        ClientPolicy { on_timeout: SubmitTo::Leader, ..ClientPolicy::trusting() }
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -12,6 +12,8 @@ pub struct DriverCounters {
     pub events: u64,
     /// Requests the protocol accepted.
     pub accepted: u64,
+    /// Repetitions of requests that wait already: not ordered again.
+    pub repeated: u64,
     /// Requests refused as `Busy`.
     pub refused_busy: u64,
     /// Requests refused as `NotLeader`.

@@ -32,6 +32,9 @@ impl<C: Consensus> Driver<C> {
         for (position, digest) in std::mem::take(&mut self.executed) {
             self.deliver(now, Event::Executed { position, digest }, output);
         }
+        for (peer, link) in input.alive.drain(..) {
+            self.alive(now, peer, link, output);
+        }
         for lane in Lane::ALL {
             for frame in input.lanes[lane as usize].drain(..) {
                 self.frame(now, frame, output);
@@ -135,6 +138,9 @@ impl<C: Consensus> Driver<C> {
             let origin = Origin { connection, session: frame.header.session, sequence: frame.header.sequence };
             if let Some(refusal) = self.refusal_without_protocol() {
                 self.refuse(origin, refusal, output);
+            } else if self.waiters.waits(&origin) {
+                // Its first copy will be answered. Ordering it again would only add to the load that made the client impatient.
+                self.counters.repeated += 1;
             } else if self.admission.admit(waiting, origin, u32::try_from(frame.bytes.len()).unwrap_or(u32::MAX)) {
                 proposals.push(Proposal::new(connection, frame));
             } else {

@@ -82,6 +82,12 @@ impl Waiters {
         self.load
     }
 
+    /// Whether this origin waits.
+    #[must_use]
+    pub fn waits(&self, origin: &Origin) -> bool {
+        self.index.contains_key(origin)
+    }
+
     /// Origins that wait.
     #[must_use]
     pub fn waiting(&self) -> usize {

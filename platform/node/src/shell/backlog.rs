@@ -33,9 +33,8 @@ impl Backlog {
         self.commands.clear();
     }
 
-    /// Takes the next group, empty if nothing waits.
-    pub(super) fn take_group(&mut self) -> Vec<ExecutorCommand> {
-        let mut group = Vec::new();
+    /// Appends the next group to the empty `group`; nothing if nothing waits.
+    pub(super) fn take_group(&mut self, group: &mut Vec<ExecutorCommand>) {
         let (mut batches, mut bytes) = (0, 0);
         while let Some(command) = self.commands.pop_front() {
             let range = match &command {
@@ -56,7 +55,6 @@ impl Backlog {
             group.extend(now);
             break;
         }
-        group
     }
 }
 
@@ -105,6 +103,12 @@ mod tests {
         }
     }
 
+    fn group_of(backlog: &mut Backlog) -> Vec<ExecutorCommand> {
+        let mut group = Vec::new();
+        backlog.take_group(&mut group);
+        group
+    }
+
     /// First position and number of batches of each command of each group.
     fn groups(commands: Vec<ExecutorCommand>) -> Vec<Vec<(u64, usize)>> {
         let (mut backlog, mut commands) = (Backlog::default(), commands);
@@ -115,7 +119,7 @@ mod tests {
                 ExecutorCommand::Execute { range, .. } => (range.first.0, range.batches.len()),
                 _ => (0, 0),
             };
-            groups.push(backlog.take_group().into_iter().map(shown).collect());
+            groups.push(group_of(&mut backlog).into_iter().map(shown).collect());
         }
         groups
     }
@@ -144,12 +148,12 @@ mod tests {
         let mut commands = vec![execute(1, 200, 8), ExecutorCommand::Speculate { base: BlockId::default(), range }];
         let mut backlog = Backlog::default();
         backlog.append(&mut commands);
-        assert_eq!(backlog.take_group().len(), 1);
-        let group = backlog.take_group();
+        assert_eq!(group_of(&mut backlog).len(), 1);
+        let group = group_of(&mut backlog);
         assert!(matches!(&group[..], [ExecutorCommand::Speculate { range, .. }] if range.batches.len() == 100));
         let ExecutorCommand::Execute { range, .. } = execute(301, 1_000, 8) else { return };
         backlog.append(&mut vec![ExecutorCommand::Speculate { base: BlockId::default(), range }]);
-        assert_eq!(backlog.take_group().len(), 1, "larger than a group, and whole all the same");
+        assert_eq!(group_of(&mut backlog).len(), 1, "larger than a group, and whole all the same");
         assert!(backlog.is_empty());
     }
 }

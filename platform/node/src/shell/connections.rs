@@ -1,11 +1,8 @@
 //! What comes in, and the doors: the shell's view of a transport beside [`quorate_framework::ReplicaCommunicator`].
 
-use crate::driver::{self, LinkId, ReceivedFrame, TurnInput};
-use quorate_communicator::{
-    CommunicatorHandle, Inbound, InboundLanes, MemberClaim as WireClaim, MemberState, PeerLinkStatus, TrafficFigures,
-};
-use quorate_framework::{Lane, MemberClaim, ReplicaId};
-use std::collections::BTreeMap;
+use crate::driver::{self, ReceivedFrame, TurnInput};
+use quorate_communicator::{CommunicatorHandle, Inbound, InboundLanes, PeerLinkStatus, TrafficFigures};
+use quorate_framework::{Lane, MemberClaim};
 use std::future::Future;
 use std::sync::Arc;
 
@@ -35,14 +32,15 @@ pub trait Connections: Send + Sync + 'static {
     /// nothing.
     fn wait(&self) -> impl Future<Output = ()> + Send;
 
-    /// The newest link of a peer of those taken so far, if it is up.
-    fn link(&self, peer: ReplicaId) -> Option<LinkId>;
-
     /// From now on this is what handshakes claim.
     fn announce(&self, claim: MemberClaim);
 
-    /// From now on no peer is let in; gives those that are linked, for their links to be closed.
-    fn shut_out_peers(&mut self) -> Vec<ReplicaId>;
+    /// From now on nobody is let in, and the links to peers close once what waits for them is written. Clients that are connected
+    /// stay.
+    fn close_doors(&mut self);
+
+    /// Whether everything that was sent has been written.
+    fn is_flushed(&self) -> bool;
 
     /// Figures for operators.
     fn figures(&self) -> ConnectionFigures;
@@ -53,7 +51,6 @@ pub trait Connections: Send + Sync + 'static {
 pub struct TcpConnections {
     lanes: Arc<InboundLanes>,
     handle: CommunicatorHandle,
-    links: BTreeMap<ReplicaId, LinkId>,
     /// Scratch.
     taken: Vec<Inbound>,
 }
@@ -62,75 +59,32 @@ impl TcpConnections {
     /// The connections whose traffic arrives in `lanes`.
     #[must_use]
     pub fn new(lanes: Arc<InboundLanes>, handle: CommunicatorHandle) -> TcpConnections {
-        TcpConnections { lanes, handle, links: BTreeMap::new(), taken: Vec::new() }
+        TcpConnections { lanes, handle, taken: Vec::new() }
     }
+}
 
-    fn put(&mut self, inbound: Inbound, input: &mut TurnInput) {
-        match inbound {
-            Inbound::PeerConnected { peer, claim, start_nonce, link } => {
-                let link = LinkId(link.0);
-                self.links.insert(peer, link);
-                let claim = from_wire(claim, start_nonce);
-                input.push(driver::Inbound::PeerConnected { peer, link, claim });
-            }
-            Inbound::PeerDisconnected { peer, link, .. } => {
-                let link = LinkId(link.0);
-                if self.links.get(&peer) == Some(&link) {
-                    self.links.remove(&peer);
-                }
-                input.push(driver::Inbound::PeerDisconnected { peer, link });
-            }
-            Inbound::PeerFrame { peer, class, lane, head, body } => {
-                // A frame is taken after the coming of its connection and never after its end, so the link is known.
-                if let Some(link) = self.links.get(&peer).copied() {
-                    let frame = ReceivedFrame { peer, link, lane, class, head, body };
-                    input.push(driver::Inbound::PeerFrame(frame));
-                }
-            }
-            Inbound::ClientRequest { connection, frame } => {
-                input.push(driver::Inbound::ClientRequest { connection, frame });
-            }
-            Inbound::ClientDisconnected { connection } => {
-                input.push(driver::Inbound::ClientDisconnected { connection });
-            }
-            // A sign of life without a message: the protocols' own timeouts are above any message's travelling time.
-            Inbound::PeerProgress { .. } | Inbound::ClientConnected { .. } => {}
+/// What the driver hears of something that came in, if anything.
+fn for_driver(inbound: Inbound) -> Option<driver::Inbound> {
+    Some(match inbound {
+        Inbound::PeerConnected { peer, claim, link } => driver::Inbound::PeerConnected { peer, link, claim },
+        Inbound::PeerDisconnected { peer, link, .. } => driver::Inbound::PeerDisconnected { peer, link },
+        Inbound::PeerFrame { peer, link, class, lane, head, body } => {
+            driver::Inbound::PeerFrame(ReceivedFrame { peer, link, lane, class, head, body })
         }
-    }
-}
-
-/// The claim in a handshake, as forming knows it.
-fn from_wire(claim: WireClaim, start_nonce: u64) -> MemberClaim {
-    MemberClaim {
-        incarnation: claim.incarnation,
-        formed_on: (claim.state == MemberState::Formed).then_some(claim.vector_digest),
-        start_counter: claim.start_counter,
-        start_nonce,
-    }
-}
-
-/// A claim as handshakes carry it.
-#[must_use]
-pub(crate) fn to_wire(claim: MemberClaim) -> WireClaim {
-    WireClaim {
-        incarnation: claim.incarnation,
-        state: if claim.formed_on.is_some() { MemberState::Formed } else { MemberState::Forming },
-        vector_digest: claim.formed_on.unwrap_or_default(),
-        start_counter: claim.start_counter,
-    }
+        Inbound::PeerProgress { peer, link } => driver::Inbound::PeerAlive { peer, link },
+        Inbound::ClientRequest { connection, frame } => driver::Inbound::ClientRequest { connection, frame },
+        Inbound::ClientDisconnected { connection } => driver::Inbound::ClientDisconnected { connection },
+        Inbound::ClientConnected { .. } => return None,
+    })
 }
 
 impl Connections for TcpConnections {
     fn take(&mut self, input: &mut TurnInput) -> bool {
-        let mut taken = std::mem::take(&mut self.taken);
         let mut more = false;
         for (lane, (messages, bytes)) in Lane::ALL.into_iter().zip(QUOTAS) {
-            more |= self.lanes.drain(lane, messages, bytes, &mut taken);
-            for inbound in taken.drain(..) {
-                self.put(inbound, input);
-            }
+            more |= self.lanes.drain(lane, messages, bytes, &mut self.taken);
+            self.taken.drain(..).filter_map(for_driver).for_each(|inbound| input.push(inbound));
         }
-        self.taken = taken;
         more
     }
 
@@ -138,17 +92,16 @@ impl Connections for TcpConnections {
         self.lanes.wait().await;
     }
 
-    fn link(&self, peer: ReplicaId) -> Option<LinkId> {
-        self.links.get(&peer).copied()
-    }
-
     fn announce(&self, claim: MemberClaim) {
-        self.handle.set_claim(to_wire(claim));
+        self.handle.set_claim(claim);
     }
 
-    fn shut_out_peers(&mut self) -> Vec<ReplicaId> {
-        self.handle.set_admission(Arc::new(|_, _| Err("the replica is stopping".to_owned())));
-        self.links.keys().copied().collect()
+    fn close_doors(&mut self) {
+        self.handle.close_doors();
+    }
+
+    fn is_flushed(&self) -> bool {
+        self.handle.waiting_to_be_written() == (0, 0)
     }
 
     fn figures(&self) -> ConnectionFigures {
@@ -160,13 +113,17 @@ impl Connections for TcpConnections {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorate_framework::{Digest, Incarnation};
+    use bytes::Bytes;
+    use quorate_framework::{FrameClass, LinkId, ReplicaId};
 
     #[test]
-    fn a_claim_survives_the_handshake_forming_or_formed() {
-        for formed_on in [None, Some(Digest([7; 32]))] {
-            let claim = MemberClaim { incarnation: Incarnation(5), formed_on, start_counter: 3, start_nonce: 9 };
-            assert_eq!(from_wire(to_wire(claim), 9), claim);
-        }
+    fn what_a_peer_says_keeps_the_link_it_came_by_and_progress_is_a_sign_of_life() {
+        let (peer, link) = (ReplicaId(2), LinkId(7));
+        let (class, lane) = (FrameClass::Promise, Lane::Acknowledgement);
+        let (head, body) = (Bytes::from_static(b"head"), Bytes::from_static(b"body"));
+        let frame = ReceivedFrame { peer, link, lane, class, head: head.clone(), body: body.clone() };
+        let came_in = Inbound::PeerFrame { peer, link, class, lane, head, body };
+        assert_eq!(for_driver(came_in), Some(driver::Inbound::PeerFrame(frame)));
+        assert_eq!(for_driver(Inbound::PeerProgress { peer, link }), Some(driver::Inbound::PeerAlive { peer, link }));
     }
 }

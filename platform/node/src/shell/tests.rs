@@ -2,16 +2,16 @@
 
 use super::*;
 use crate::driver::scripted::{EventKind, Scripted, ScriptedMessage, Step, block};
-use crate::driver::{DriverSettings, Durability, Inbound, LinkId, ReceivedFrame};
+use crate::driver::{DriverSettings, Durability, Inbound, ReceivedFrame};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use quorate_framework::communication::MockReplicaCommunicator;
 use quorate_framework::execution::MockTransactionExecutor;
 use quorate_framework::{
     Answer, BlockId, ClientFrame, ConnectionId, Destination, ExecutorError, Forming, FrameClass, Incarnation, Lane,
-    MemberClaim, Observation, Outcome, ReplicaId, ReplyKind, RequestHeader, Sequence, SessionId, Status,
+    LinkId, MemberClaim, Observation, Outcome, ReplicaId, ReplyKind, RequestHeader, Sequence, SessionId, Status,
 };
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
@@ -27,11 +27,10 @@ type Calls = Arc<Mutex<Vec<String>>>;
 struct Door {
     /// What each turn is to find, in order.
     groups: VecDeque<Vec<Inbound>>,
-    links: BTreeMap<ReplicaId, LinkId>,
     claims: Vec<MemberClaim>,
-    /// A link of the peer that is newer than those it was told of.
-    newest: Option<LinkId>,
     shut: bool,
+    /// Something waits to be written.
+    unwritten: bool,
     endless: bool,
     takes: u64,
 }
@@ -57,9 +56,6 @@ impl Connections for TestConnections {
         door.takes += 1;
         assert!(door.takes < 100_000, "the shell spins");
         for inbound in door.groups.pop_front().unwrap_or_default() {
-            if let Inbound::PeerConnected { peer, link, .. } = &inbound {
-                door.links.insert(*peer, *link);
-            }
             input.push(inbound);
         }
         door.endless || !door.groups.is_empty()
@@ -69,19 +65,16 @@ impl Connections for TestConnections {
         self.wake.notified().await;
     }
 
-    fn link(&self, peer: ReplicaId) -> Option<LinkId> {
-        let door = self.door.lock();
-        door.newest.or(door.links.get(&peer).copied())
-    }
-
     fn announce(&self, claim: MemberClaim) {
         self.door.lock().claims.push(claim);
     }
 
-    fn shut_out_peers(&mut self) -> Vec<ReplicaId> {
-        let mut door = self.door.lock();
-        door.shut = true;
-        door.links.keys().copied().collect()
+    fn close_doors(&mut self) {
+        self.door.lock().shut = true;
+    }
+
+    fn is_flushed(&self) -> bool {
+        !self.door.lock().unwritten
     }
 
     fn figures(&self) -> ConnectionFigures {
@@ -98,17 +91,8 @@ fn connected(link: u64) -> Inbound {
 }
 
 fn request(sequence: u64) -> Inbound {
-    let header = RequestHeader {
-        session: SessionId { position: Position(1), offset: 0 },
-        sequence: Sequence(sequence),
-        acknowledged: Sequence(0),
-        count: 1,
-        signature_length: 0,
-        ordered: false,
-    };
-    let mut bytes = Vec::new();
-    header.encode(&mut bytes);
-    let frame = ClientFrame::parse(Bytes::from(bytes)).unwrap();
+    let session = SessionId { position: Position(1), offset: 0 };
+    let frame = ClientFrame::new(&RequestHeader::in_session(session, Sequence(sequence)), &[]).unwrap();
     Inbound::ClientRequest { connection: CLIENT, frame }
 }
 
@@ -142,18 +126,20 @@ fn communicator(calls: &Calls) -> MockReplicaCommunicator {
     communicator.expect_send().returning(move |frames| {
         // Forming has traffic of its own, which is not what these tests are about.
         let lanes: Vec<Lane> =
-            frames.iter().filter(|frame| frame.class != FrameClass::Forming).map(|frame| frame.lane).collect();
+            frames.drain(..).filter(|frame| frame.class != FrameClass::Forming).map(|frame| frame.lane).collect();
         if !lanes.is_empty() {
             log.lock().push(format!("send {lanes:?}"));
         }
     });
     let log = Arc::clone(calls);
     communicator.expect_reply().returning(move |replies| {
-        let what = replies.iter().map(|reply| format!("{}:{:?}", reply.header.sequence, reply.header.status));
+        let what = replies.drain(..).map(|reply| format!("{}:{:?}", reply.header.sequence, reply.header.status));
         log.lock().push(format!("reply {}", what.collect::<Vec<_>>().join(" ")));
     });
     let log = Arc::clone(calls);
-    communicator.expect_disconnect().returning(move |peer| log.lock().push(format!("disconnect {peer}")));
+    communicator
+        .expect_disconnect()
+        .returning(move |peer, link| log.lock().push(format!("disconnect {peer}, link {link}")));
     communicator
 }
 
@@ -161,7 +147,8 @@ fn executor(calls: &Calls) -> MockTransactionExecutor {
     let mut executor = MockTransactionExecutor::new();
     let log = Arc::clone(calls);
     executor.expect_execute().returning(move |group| {
-        let outcome = outcome(&group);
+        let outcome = outcome(group);
+        group.clear();
         log.lock().push(format!("execute {} up to {}", outcome.answers.len(), outcome.executed));
         Ok(outcome)
     });
@@ -181,7 +168,7 @@ impl Running {
     /// A replica of a cluster of two, whose peer is not linked yet.
     fn start(core: Scripted, executor: impl FnOnce(&Calls) -> MockTransactionExecutor) -> Running {
         let forming = Forming::new(SELF, claim(1), [SELF, PEER].into(), None);
-        let driver = Driver::new(core, DriverSettings::new(SELF, Durability::InMemory), forming, Box::new(|| 7));
+        let driver = Driver::new(core, DriverSettings::new(Durability::InMemory), forming, Box::new(|| 7));
         let (connections, calls) = (TestConnections::default(), Calls::default());
         let wake = Arc::clone(&connections.wake);
         let board = Arc::new(StatusBoard::new(Box::new(move || wake.notify_one())));
@@ -277,36 +264,49 @@ async fn a_failing_executor_halts_the_replica_and_its_clients_are_told() {
     });
     running.connections.arrive(vec![connected(1)]);
     running.connections.arrive(vec![request(1), request(2)]);
-    let calls = running.calls(3).await;
-    assert_eq!(calls, ["send [Replication]", "reply 1:Unknown 2:Unknown", "disconnect 2"]);
+    let calls = running.calls(2).await;
+    assert_eq!(calls, ["send [Replication]", "reply 1:Unknown 2:Unknown"]);
     running.connections.arrive(vec![request(3)]);
-    assert_eq!(running.calls(4).await[3], "reply 3:Stopped");
+    assert_eq!(running.calls(3).await[2], "reply 3:Stopped");
     let ending = running.task.await.unwrap();
     assert_eq!(ending, Ending::Halted(HaltReason::Executor("the store failed: full".to_owned())));
-    assert!(running.connections.door.lock().shut, "no peer is let in any more");
+    assert!(running.connections.door.lock().shut, "nobody is let in any more");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stopped_replica_tells_who_waits_refuses_who_comes_and_goes_when_it_is_quiet() {
+async fn a_stopped_replica_tells_who_waits_refuses_who_comes_and_goes_when_everything_is_written() {
     let accepts = Scripted::new().always(EventKind::Propose, [Step::AcceptAll { first: Position(1), variant: 0 }]);
     let running = Running::start(accepts, executor);
     running.connections.arrive(vec![connected(1)]);
     running.connections.arrive(vec![request(1)]);
     sleep(Duration::from_millis(20)).await;
     assert_eq!(running.calls.lock().len(), 0, "the request waits");
-    let stopped = Instant::now();
+    running.connections.door.lock().unwritten = true;
     running.switch_off();
-    assert_eq!(running.calls(2).await, ["reply 1:Unknown", "disconnect 2"]);
+    assert_eq!(running.calls(1).await, ["reply 1:Unknown"]);
+    assert!(running.connections.door.lock().shut, "nobody is let in any more");
+    sleep(Duration::from_millis(500)).await;
     running.connections.arrive(vec![request(2)]);
-    assert_eq!(running.calls(3).await[2], "reply 2:Stopped");
+    assert_eq!(running.calls(2).await[1], "reply 2:Stopped", "it stays while the answer is not written");
+    running.connections.door.lock().unwritten = false;
+    let written = Instant::now();
     assert_eq!(running.task.await.unwrap(), Ending::Stopped);
-    assert!(stopped.elapsed() < Duration::from_millis(200), "{:?}", stopped.elapsed());
+    assert!(written.elapsed() <= LOOK + Duration::from_millis(1), "{:?}", written.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
-async fn clients_that_never_stop_asking_do_not_keep_a_stopped_replica_alive() {
+async fn clients_that_never_stop_asking_or_never_read_do_not_keep_a_stopped_replica_alive() {
+    for unwritten in [false, true] {
+        let time = time_to_go_with_a_nagging_client(unwritten).await;
+        let wanted = if unwritten { FAREWELL } else { LOOK };
+        assert!((wanted..wanted + Duration::from_millis(20)).contains(&time), "{unwritten}: {time:?}");
+    }
+}
+
+async fn time_to_go_with_a_nagging_client(unwritten: bool) -> Duration {
     let running = Running::start(Scripted::new(), executor);
     running.connections.arrive(vec![connected(1)]);
+    running.connections.door.lock().unwritten = unwritten;
     let stopped = Instant::now();
     running.switch_off();
     let connections = running.connections.clone();
@@ -318,7 +318,7 @@ async fn clients_that_never_stop_asking_do_not_keep_a_stopped_replica_alive() {
     });
     assert_eq!(running.task.await.unwrap(), Ending::Stopped);
     nagging.abort();
-    assert!((FAREWELL..FAREWELL + Duration::from_millis(100)).contains(&stopped.elapsed()), "{:?}", stopped.elapsed());
+    stopped.elapsed()
 }
 
 #[tokio::test(start_paused = true)]
@@ -373,15 +373,12 @@ async fn only_the_link_that_offended_is_closed() {
     let running = Running::start(Scripted::new(), executor);
     running.connections.arrive(vec![connected(1)]);
     running.connections.arrive(vec![undecodable(1)]);
-    assert_eq!(running.calls(1).await, ["disconnect 2"]);
-    // The peer's next link is up already when the driver finds what the one before it has sent.
-    running.connections.door.lock().newest = Some(LinkId(4));
-    running.connections.arrive(vec![connected(3), undecodable(3)]);
-    let undecodable = async {
-        while running.board.ask(Duration::from_secs(1)).await.unwrap().driver.counters.frames_undecodable < 2 {}
-    };
-    tokio::time::timeout(Duration::from_secs(60), undecodable).await.unwrap();
-    assert_eq!(running.calls.lock().len(), 1, "the newer link stays");
+    assert_eq!(running.calls(1).await, ["disconnect 2, link 1"]);
+    running.connections.arrive(vec![connected(3)]);
+    running.connections.arrive(vec![undecodable(1), undecodable(3)]);
+    assert_eq!(running.calls(2).await[1], "disconnect 2, link 3", "by its name, so that a newer one stays");
+    let counters = running.board.ask(Duration::from_secs(1)).await.unwrap().driver.counters;
+    assert_eq!((counters.frames_undecodable, counters.frames_stale), (2, 1));
 }
 
 #[tokio::test(start_paused = true)]

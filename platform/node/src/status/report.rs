@@ -100,8 +100,12 @@ pub struct StatusReport {
     pub peers: Vec<PeerReport>,
     /// Connections of clients.
     pub clients: usize,
-    /// Requests that were let in and are not answered.
+    /// Requests that wait for their answer.
     pub waiting: usize,
+    /// Requests that count against admission: those that wait, and those that still take up memory.
+    pub admitted_frames: usize,
+    /// Bytes that count against admission.
+    pub admitted_bytes: usize,
     /// Counters since the process began.
     pub counters: BTreeMap<&'static str, u64>,
     /// What the operating system says.
@@ -155,6 +159,8 @@ impl StatusReport {
             peers: peers(protocol, &snapshot.links),
             clients: snapshot.clients,
             waiting: driver.waiting,
+            admitted_frames: driver.admitted_frames,
+            admitted_bytes: driver.admitted_bytes,
             counters: counters(snapshot),
             process: ProcessFigures::read(identity.started),
             round_trip_ms: snapshot.round_trips,

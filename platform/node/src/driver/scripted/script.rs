@@ -2,8 +2,8 @@
 
 use super::{ScriptedMessage, ScriptedPromise, ScriptedVerifier};
 use quorate_framework::{
-    Accepted, BlockId, Destination, Incarnation, MemberVector, Observation, OperationError, OperationId, Position,
-    Refusal, ReplicaId, Sequence, Ticket, Time,
+    Accepted, BlockId, Destination, Incarnation, MemberVector, Observation, OperationError, OperationId, Origin,
+    Position, Refusal, ReplicaId, Sequence, Ticket, Time,
 };
 
 /// The kinds of events rules are kept for.
@@ -14,6 +14,7 @@ pub enum EventKind {
     Message,
     PeerUp,
     PeerDown,
+    PeerAlive,
     Propose,
     Operate,
     Persisted,
@@ -31,6 +32,7 @@ pub enum Seen {
     Promise { from: ReplicaId, number: u64 },
     PeerUp(ReplicaId, Incarnation),
     PeerDown(ReplicaId),
+    PeerAlive(ReplicaId),
     Propose(Vec<Sequence>),
     Operate(OperationId),
     Persisted(Ticket),
@@ -66,6 +68,10 @@ pub enum Step {
     },
     /// Accepts again what was accepted before.
     Reaccept(Accepted),
+    /// Takes all proposals that are left of this event into the pool.
+    PoolAll,
+    /// Gives up a request of the pool.
+    Dropped(Origin),
     /// Refuses all proposals that are left of this event.
     RefuseAll(Refusal),
     Execute {

@@ -230,6 +230,30 @@ fn a_frame_that_cannot_be_decoded_or_was_forged_costs_the_link_and_nothing_else(
 }
 
 #[test]
+fn a_sign_of_life_reaches_the_protocol_before_the_turns_messages_and_only_where_a_message_would() {
+    let mut replica = Replica::formed(Scripted::new());
+    replica.message(3, 3, Lane::Control, 7);
+    replica.alive(2, 2);
+    replica.alive(3, 9);
+    replica.turn();
+    let message = Seen::Message { from: id(3), number: 7 };
+    assert_eq!(replica.seen_after(FORMED), [Seen::PeerAlive(id(2)), message], "link 9 is not the peer's");
+    let seen = replica.seen().len();
+    replica.disconnect(2, 2);
+    replica.connect(3, 4, 1);
+    replica.turn();
+    replica.alive(2, 2);
+    replica.alive(3, 4);
+    replica.turn();
+    let told = &replica.seen()[seen..];
+    assert_eq!(
+        told,
+        [Seen::PeerDown(id(3)), Seen::PeerDown(id(2))],
+        "neither a lost link nor an unbound incarnation counts"
+    );
+}
+
+#[test]
 fn a_useless_message_is_dropped_without_blame_and_the_protocol_may_change_the_checks() {
     let first = ScriptedVerifier { forged: None, useless: Some(1) };
     let second = ScriptedVerifier { forged: None, useless: Some(2) };

@@ -74,7 +74,7 @@ struct Replica {
 impl Replica {
     /// Replica 1 of `count`, forming.
     fn new(core: Scripted, count: u32, change: impl FnOnce(&mut DriverSettings)) -> Replica {
-        let mut settings = DriverSettings::new(id(1), Durability::InMemory);
+        let mut settings = DriverSettings::new(Durability::InMemory);
         change(&mut settings);
         Replica {
             driver: Driver::new(core, settings, forming(1, count), Box::new(|| 7)),
@@ -113,6 +113,10 @@ impl Replica {
     fn frame(&mut self, peer: u32, link: u64, class: FrameClass, lane: Lane, head: Bytes, body: Bytes) {
         let frame = ReceivedFrame { peer: id(peer), link: LinkId(link), lane, class, head, body };
         self.input.push(Inbound::PeerFrame(frame));
+    }
+
+    fn alive(&mut self, peer: u32, link: u64) {
+        self.input.push(Inbound::PeerAlive { peer: id(peer), link: LinkId(link) });
     }
 
     fn message(&mut self, peer: u32, link: u64, lane: Lane, number: u64) {

@@ -44,6 +44,27 @@ fn an_executed_request_is_answered_with_its_result_to_the_connection_it_came_fro
 }
 
 #[test]
+fn a_repetition_of_a_request_that_waits_is_not_ordered_again_and_one_that_was_told_unknown_is() {
+    let core = accepting()
+        .once(EventKind::Propose, [Step::AcceptAll { first: Position(2), variant: 0 }])
+        .once(EventKind::Propose, [Step::AcceptAll { first: Position(3), variant: 0 }])
+        .once(EventKind::Message, [Step::Forsaken(Position(1))]);
+    let mut replica = Replica::formed(core);
+    replica.ask(4, 70);
+    replica.turn();
+    replica.ask(4, 70);
+    replica.ask(5, 70);
+    replica.turn();
+    let counters = replica.driver.status().counters;
+    assert_eq!((counters.accepted, counters.repeated), (2, 1), "another connection waits for itself");
+    signal(&mut replica);
+    replica.replies();
+    replica.ask(4, 70);
+    replica.turn();
+    assert_eq!(replica.driver.status().counters.accepted, 3);
+}
+
+#[test]
 fn positions_for_which_nobody_waits_are_executed_without_answers() {
     let core = Scripted::new().once(EventKind::Message, [execute(1, &[block(1, 0)])]);
     let mut replica = Replica::formed(core);
@@ -250,4 +271,27 @@ fn a_request_in_the_protocols_pool_counts_until_it_is_accepted_and_executed_and_
     replica.turn();
     replica.driver.stop(&mut replica.output);
     assert_eq!(replica.replies(), [(4, 70, Status::Unknown)], "the protocol had it");
+}
+
+#[test]
+fn a_request_dropped_from_the_pool_ends_as_unknown_once_and_frees_its_place() {
+    let origin = |sequence| super::super::scripted::origin_of(ConnectionId(4), &request(sequence));
+    let accepted = quorate_framework::Accepted { origin: origin(71), position: Position(1), block: block(1, 0) };
+    let core = Scripted::new()
+        .once(EventKind::Propose, [Step::PoolAll])
+        .once(EventKind::Message, [Step::Reaccept(accepted), Step::Dropped(origin(70)), Step::Dropped(origin(71))])
+        .once(EventKind::Message, [Step::Dropped(origin(70)), execute(1, &[block(1, 0)])]);
+    let mut replica = Replica::formed_with(core, |settings| settings.admission_frames = 2);
+    replica.ask(4, 70);
+    replica.ask(4, 71);
+    replica.turn();
+    assert_eq!((replica.replies(), replica.driver.status().admitted_frames), (vec![], 2));
+    signal(&mut replica);
+    assert_eq!(replica.replies(), [(4, 70, Status::Unknown)], "the other one is in the order already");
+    let status = replica.driver.status();
+    assert_eq!((status.admitted_frames, status.admitted_bytes, status.waiting, status.counters.unknown), (1, 40, 1, 1));
+    signal(&mut replica);
+    assert_eq!(replica.replies(), [], "told once");
+    replica.executed(outcome(1, vec![answer(1, 0, 71, ReplyKind::Committed)]));
+    assert_eq!((replica.replies(), replica.driver.status().admitted_frames), (vec![(4, 71, Status::Ok)], 0));
 }

@@ -76,7 +76,7 @@ struct World {
 }
 
 fn member(replica: u32, count: u32, contest_every: u64, durability: Durability) -> Member {
-    let settings = DriverSettings::new(id(replica), durability);
+    let settings = DriverSettings::new(durability);
     let core = Speculating::new(id(replica), contest_every);
     Member {
         driver: Driver::new(core, settings, forming(replica, count), Box::new(|| 7)),
@@ -247,7 +247,7 @@ fn a_replica_that_restarts_with_its_records_rejoins_and_one_that_lost_them_is_no
         let restarted = MemberClaim { start_counter: 2, start_nonce: 5_000, ..claim(3, life) };
         let seed = (1..=3).map(id).collect();
         let forming = Forming::new(id(3), restarted, seed, vector.filter(|_| keeps));
-        let settings = DriverSettings::new(id(3), Durability::External);
+        let settings = DriverSettings::new(Durability::External);
         after.driver = Driver::new(Speculating::new(id(3), 3), settings, forming, Box::new(|| 7));
         if keeps {
             after.driver = after.driver.with_recovered(state);

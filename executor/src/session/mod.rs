@@ -16,8 +16,8 @@
 //!
 //! Bounds: sessions by number, stored answers by memory ([`StoredAnswer::memory_bytes`]). Beyond a bound the least recently applied
 //! session goes, whole. Only a frame that is applied, or that opens a session, makes a session recent; repetitions and refusals do
-//! not. A session that alone is beyond the bound of memory stays, but its low mark rises over its oldest answers until the rest
-//! fits.
+//! not. A session that holds more than half of the memory when the bound is reached pays for it alone, so that nobody drives out all
+//! others by never acknowledging: it stays, but its low mark rises over its oldest answers.
 
 mod answer;
 mod codec;
@@ -189,8 +189,9 @@ impl SessionTable {
         }
         session.highest = highest.max(sequence);
         self.journal.note(|| Change::Recorded { id, sequence, highest });
+        let share = limits.session_answer_bytes / 2;
         while self.answer_bytes > limits.session_answer_bytes {
-            if self.recency.front() != Some(slot) {
+            if self.recency.front() != Some(slot) && self.recency.get(slot).memory_bytes() <= share {
                 self.evict_front();
                 continue;
             }

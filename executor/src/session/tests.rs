@@ -159,13 +159,26 @@ fn neither_a_repetition_nor_a_refusal_nor_a_second_open_makes_a_session_recent()
 
 #[test]
 fn beyond_the_memory_of_answers_the_least_recently_applied_session_goes_whole() {
-    let mut table = with_sessions(&[1, 2], false);
+    let mut table = with_sessions(&[1, 2, 3], false);
     assert_eq!(send(&mut table, 1, 1, 0, &[1; 4_000]).0, Status::Ok);
     assert_eq!(send(&mut table, 2, 1, 0, &[1; 4_000]).0, Status::Ok);
     assert_eq!(table.answer_bytes(), 2 * (4_000 + ANSWER_OVERHEAD_BYTES));
-    assert_eq!(send(&mut table, 2, 2, 0, &[1; 4_000]).0, Status::Ok);
-    assert!(!table.contains(id(1)) && table.contains(id(2)));
+    assert_eq!(send(&mut table, 3, 1, 0, &[1; 4_000]).0, Status::Ok);
+    assert!(!table.contains(id(1)) && table.contains(id(2)) && table.contains(id(3)));
     assert_eq!(table.answer_bytes(), 2 * (4_000 + ANSWER_OVERHEAD_BYTES));
+}
+
+#[test]
+fn a_session_that_never_acknowledges_costs_its_own_answers_and_no_other_session() {
+    let mut table = with_sessions(&[1, 2], false);
+    assert_eq!(send(&mut table, 1, 1, 0, &[1; 4_000]).0, Status::Ok);
+    for sequence in 1..=8 {
+        assert_eq!(send(&mut table, 2, sequence, 0, &[2; 1_500]).0, Status::Ok);
+        assert!(table.answer_bytes() <= limits().session_answer_bytes);
+    }
+    assert_eq!(send(&mut table, 1, 1, 0, b""), (Status::Ok, Bytes::from(vec![1; 4_000]), false), "the other's is kept");
+    assert_eq!(status(&mut table, 2, 1, 0), Status::Expired, "its own oldest are gone");
+    assert_eq!(send(&mut table, 2, 8, 0, b"").1, vec![2; 1_500]);
 }
 
 #[test]

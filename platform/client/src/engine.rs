@@ -308,7 +308,8 @@ impl Engine {
             _ => self.counters.failed += 1,
         }
         let latency = now.saturating_duration_since(request.submitted);
-        self.events.push(ClientEvent::Ended(Ended { number, outcome, latency, attempts: request.attempts }));
+        let (attempts, submitted_at) = (request.attempts, request.submitted);
+        self.events.push(ClientEvent::Ended(Ended { number, outcome, latency, submitted_at, attempts }));
     }
 
     fn forget_probe(&mut self, key: RequestKey) {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use quorate_executor::CommandResults;
 use quorate_framework::{Position, ReplicaId, Status};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use thiserror::Error;
 
 /// How a request ended.
@@ -88,8 +88,10 @@ pub struct Ended {
     pub number: u64,
     /// How.
     pub outcome: Outcome,
-    /// From its submit through all attempts and pauses.
+    /// From its submit through all attempts and pauses, to when its answer was read.
     pub latency: Duration,
+    /// When it was submitted.
+    pub submitted_at: Instant,
     /// Attempts made.
     pub attempts: u32,
 }

@@ -6,7 +6,7 @@
 //!   └─▶ http (a thread of its own) ─▶ StatusBoard
 //! ```
 //! [`driver`] is synchronous and pure; [`shell`] moves bytes and calls the async traits; [`registry`] is the one place where the
-//! protocol's type is forgotten; [`serve`] is the whole of a replica's process.
+//! protocol's type is forgotten; [`mod@serve`] is the whole of a replica's process.
 
 pub mod clock;
 pub mod data_directory;

@@ -6,6 +6,7 @@ use quorate_framework::{LoadBatch, PerformanceManager, Status};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
+use std::time::Instant;
 use thiserror::Error;
 
 /// Batches submitted between two writes at most, so that the first ones are on their way while the next are made.
@@ -74,8 +75,10 @@ pub async fn drive(client: &mut SessionClient, manager: &mut impl PerformanceMan
                 },
             }
         }
+        // A batch is in flight until its slot is given back, which is now: an answer that waited for its turn here waited.
+        let now = Instant::now();
         for event in events.drain(..) {
-            handle(event, manager, watcher);
+            handle(event, now, manager, watcher);
         }
         watcher.counted(client.counters());
     }
@@ -93,11 +96,12 @@ fn submit(
     }
 }
 
-fn handle(event: ClientEvent, manager: &mut impl PerformanceManager, watcher: &mut impl Watcher) {
+fn handle(event: ClientEvent, now: Instant, manager: &mut impl PerformanceManager, watcher: &mut impl Watcher) {
     match event {
         ClientEvent::Leader(replica) => watcher.leads(replica.0),
         ClientEvent::Refused { number, hint, .. } => manager.on_redirect(number, hint),
-        ClientEvent::Ended(Ended { number, outcome, latency, .. }) => {
+        ClientEvent::Ended(Ended { number, outcome, submitted_at, .. }) => {
+            let latency = now.saturating_duration_since(submitted_at);
             let failure = match outcome {
                 Outcome::Done(done) => match check_answer(done.status, done.count, &done.body) {
                     Ok(()) => return manager.on_reply(number, Status::Ok, latency),

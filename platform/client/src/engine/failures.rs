@@ -99,7 +99,8 @@ impl Engine {
             && !is_probe
         {
             request.extensions += 1;
-            self.attempts.push(Deadline { at: now + time_out, ..due });
+            // Until it has been silent for as long: a replica that stops right after an answer gets no second whole time-out.
+            self.attempts.push(Deadline { at: heard + time_out, ..due });
             return;
         }
         request.may_have_happened = true;

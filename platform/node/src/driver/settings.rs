@@ -7,7 +7,7 @@ use quorate_framework::limits;
 pub enum Durability {
     /// Nobody: recovery is off, records are taken as durable at once and dropped.
     InMemory,
-    /// The shell: records are handed out, and [`TurnInput::persisted`] says what is durable.
+    /// The shell: records are handed out, and [`super::TurnInput::persisted`] says what is durable.
     External,
 }
 

@@ -6,11 +6,13 @@ use quorate_framework::{LoadBatch, PerformanceManager, Status};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use thiserror::Error;
 
 /// Batches submitted between two writes at most, so that the first ones are on their way while the next are made.
 const BATCHES_PER_TURN: usize = 64;
+/// A client that has nothing in flight and takes nothing for so long has lost its sessions for good: the run ends.
+const STUCK_LIMIT: Duration = Duration::from_secs(10);
 
 /// What became of batches that were not answered `Ok`, and who leads.
 pub trait Watcher {
@@ -48,6 +50,7 @@ pub enum Failure {
 pub async fn drive(client: &mut SessionClient, manager: &mut impl PerformanceManager, watcher: &mut impl Watcher) {
     let mut events = Vec::new();
     let mut generating = true;
+    let mut stuck_since = None;
     loop {
         let mut submitted = 0;
         while generating && submitted < BATCHES_PER_TURN && client.capacity() > 0 {
@@ -58,8 +61,16 @@ pub async fn drive(client: &mut SessionClient, manager: &mut impl PerformanceMan
             }
             submitted += 1;
         }
-        if !generating && client.in_flight() == 0 {
-            return;
+        if client.in_flight() == 0 {
+            if !generating {
+                return;
+            }
+            if client.capacity() == 0 && stuck_since.get_or_insert_with(Instant::now).elapsed() > STUCK_LIMIT {
+                watcher.failed(Failure::NotDone(format!("no replica has opened a session for {STUCK_LIMIT:?}")));
+                return;
+            }
+        } else {
+            stuck_since = None;
         }
         if submitted == BATCHES_PER_TURN {
             // More may be wanted at once: only write and look.
@@ -69,6 +80,7 @@ pub async fn drive(client: &mut SessionClient, manager: &mut impl PerformanceMan
             tokio::select! {
                 biased;
                 () = client.turn(&mut events) => {}
+                () = tokio::time::sleep(STUCK_LIMIT / 10), if stuck_since.is_some() => {}
                 batch = manager.next_batch(), if may_send => match batch {
                     Some(batch) => submit(client, manager, watcher, batch),
                     None => generating = false,

@@ -148,7 +148,7 @@ impl Plan {
                 .map(|_| if random.chance(300) { random.between(800, 1_250) } else { 1_000 })
                 .collect(),
             clients: random.between(1, 4) as u32,
-            log_memory_bytes: random.choose(&[4_000, 20_000, 64 << 20]).unwrap_or(64 << 20),
+            log_memory_bytes: random.choose(&[1_000, 4_000, 20_000, 64 << 20]).unwrap_or(64 << 20),
             in_flight_messages: random.choose(&[1, 3, 128]).unwrap_or(128),
             entries_per_append: random.choose(&[1, 4, 1_280]).unwrap_or(1_280),
             validate: true,

@@ -1,5 +1,6 @@
 //! A simulated client: opens a session, sends frames in it, retries inside it, and keeps account of what it was told.
 
+use crate::plan::Plan;
 use crate::random::SimulatedRandom;
 use bytes::Bytes;
 use quorate_executor::{Command, CommandResults, CommandWriter, ResultValue};
@@ -48,6 +49,7 @@ pub struct Client {
     pub number: u32,
     random: SimulatedRandom,
     replicas: u32,
+    is_patient: bool,
     target: ReplicaId,
     nonce: u128,
     session: Option<SessionId>,
@@ -74,13 +76,15 @@ pub struct Client {
 impl Client {
     /// A client that has said nothing yet.
     #[must_use]
-    pub fn new(number: u32, replicas: u32, mut random: SimulatedRandom) -> Client {
+    pub fn new(number: u32, plan: &Plan, mut random: SimulatedRandom) -> Client {
+        let replicas = plan.replicas;
         let target = ReplicaId(random.between(1, u64::from(replicas)) as u32);
         let nonce = u128::from(random.draw()) << 64 | u128::from(random.draw());
         Client {
             number,
             random,
             replicas,
+            is_patient: plan.patient_clients,
             target,
             nonce,
             session: None,
@@ -130,7 +134,8 @@ impl Client {
                     let elsewhere = self.random.between(1, u64::from(self.replicas)) as u32;
                     self.target = ReplicaId(elsewhere);
                 }
-                frame.retry_at = now + ATTEMPT_TIMEOUT * 2u32.pow(frame.attempts.min(DOUBLINGS));
+                let doublings = if self.is_patient { frame.attempts.min(DOUBLINGS) } else { 0 };
+                frame.retry_at = now + ATTEMPT_TIMEOUT * 2u32.pow(doublings);
                 frame.attempts += 1;
             }
             sent.extend(self.to_target(bytes));

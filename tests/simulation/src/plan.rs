@@ -105,6 +105,8 @@ pub struct Plan {
     pub in_flight_messages: usize,
     /// Entries in one append.
     pub entries_per_append: usize,
+    /// Whether each further attempt of a client waits twice as long as the one before; if not, clients repeat at a fixed interval.
+    pub patient_clients: bool,
     /// Whether each core checks its own invariants after each event, too. Mutants run without: an oracle must catch them.
     pub validate: bool,
 }
@@ -151,6 +153,7 @@ impl Plan {
             log_memory_bytes: random.choose(&[1_000, 4_000, 20_000, 64 << 20]).unwrap_or(64 << 20),
             in_flight_messages: random.choose(&[1, 3, 128]).unwrap_or(128),
             entries_per_append: random.choose(&[1, 4, 1_280]).unwrap_or(1_280),
+            patient_clients: true,
             validate: true,
         };
         let mut at = Duration::from_millis(random.between(0, 2_000));

@@ -63,7 +63,7 @@ impl<P: SimulatedProtocol> World<P> {
             .zip(plan.clock_rates.iter().copied().chain(std::iter::repeat(1_000)))
             .map(|(id, rate)| (ReplicaId(id), Process::new(ReplicaId(id), rate, random.fork())))
             .collect();
-        let clients = (1..=plan.clients).map(|number| Client::new(number, plan.replicas, random.fork())).collect();
+        let clients = (1..=plan.clients).map(|number| Client::new(number, &plan, random.fork())).collect();
         let mut world = World {
             now: Time(1_000_000),
             processes,

@@ -26,3 +26,14 @@ fn a_slow_cluster_is_not_buried_under_the_repetitions_of_its_clients() {
         assert!(report.violation.is_none(), "{}\n{:?}", report.plan, report.violation);
     }
 }
+
+/// Found by asking for it: a cluster of one has no follower to spare when its leader is isolated.
+#[test]
+fn a_cluster_of_one_runs_under_every_fault() {
+    for seed in 0..40 {
+        for mode in [CrashMode::Durable, CrashMode::InMemory] {
+            let report = run(Plan::draw(seed, 1, 40, mode), false);
+            assert!(report.violation.is_none(), "{}\n{:?}", report.plan, report.violation);
+        }
+    }
+}

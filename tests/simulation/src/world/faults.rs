@@ -77,7 +77,7 @@ impl<P: SimulatedProtocol> World<P> {
             Fault::IsolateLeader(spared) => {
                 let mut others: Vec<ReplicaId> =
                     self.processes.keys().copied().filter(|other| *other != leader).collect();
-                for _ in 0..*spared {
+                for _ in 0..(*spared as usize).min(others.len()) {
                     others.remove(self.random.below(others.len() as u64) as usize);
                 }
                 others.iter().for_each(|other| self.cut_both(leader, *other));

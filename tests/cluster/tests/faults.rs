@@ -26,6 +26,16 @@ fn wait_for_load(cluster: &Cluster, id: u32) {
     cluster.wait_until("the load executes", |cluster| executed(cluster, id) > before + 20);
 }
 
+/// Waits until `witness` follows another leader than `former`, and the load executes again.
+fn another_leads(cluster: &Cluster, witness: u32, former: u32) {
+    cluster.wait_until("another leads", |cluster| {
+        cluster
+            .try_status(witness)
+            .is_some_and(|status| status["leader"].as_u64().is_some_and(|id| id != u64::from(former)))
+    });
+    wait_for_load(cluster, witness);
+}
+
 fn all_catch_up(cluster: &Cluster, ids: &[u32]) {
     cluster.wait_until("everyone has executed equally far", |cluster| {
         let positions: Vec<Option<u64>> =
@@ -49,12 +59,7 @@ fn the_load_goes_on_past_a_leader_that_is_killed_and_its_gap_is_reported() {
     wait_for_load(&cluster, leader);
     cluster.kill(leader);
     let others: Vec<u32> = (1..=3).filter(|id| *id != leader).collect();
-    cluster.wait_until("another leads", |cluster| {
-        cluster
-            .try_status(others[0])
-            .is_some_and(|status| status["leader"].as_u64().is_some_and(|id| id != u64::from(leader)))
-    });
-    wait_for_load(&cluster, others[0]);
+    another_leads(&cluster, others[0], leader);
     let (code, result) = load.finish();
     assert_carried_on(&result, code);
     assert!(result["leader_changes"].as_u64().unwrap() >= 1, "{result}");
@@ -69,12 +74,7 @@ fn the_load_goes_on_past_a_leader_that_stands_still_and_its_gap_is_reported() {
     wait_for_load(&cluster, leader);
     cluster.signal(leader, Signal::STOP);
     let others: Vec<u32> = (1..=3).filter(|id| *id != leader).collect();
-    cluster.wait_until("another leads", |cluster| {
-        cluster
-            .try_status(others[0])
-            .is_some_and(|status| status["leader"].as_u64().is_some_and(|id| id != u64::from(leader)))
-    });
-    wait_for_load(&cluster, others[0]);
+    another_leads(&cluster, others[0], leader);
     cluster.signal(leader, Signal::CONT);
     let (code, result) = load.finish();
     assert_carried_on(&result, code);

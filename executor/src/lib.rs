@@ -8,6 +8,7 @@
 pub mod command;
 pub mod conformance;
 mod digest;
+mod entry_buffer;
 pub mod executor;
 mod frame;
 mod lengths;

@@ -1,28 +1,27 @@
 //! The store in memory: a hash map for point access, beside it the keys in order.
 //!
-//! The ordered half is touched only when a key appears or disappears, so overwriting a key costs one hash lookup and a copy into
+//! Key and value of an entry lie in one buffer. The ordered half is touched only when a key appears or disappears, so overwriting a key costs one hash lookup and a copy into
 //! the value's own buffer: no allocation. Nothing that can be observed depends on the order of the hash map.
 
-use crate::short::{copy_bytes, same_bytes};
+use crate::entry_buffer::EntryBuffer;
 use crate::store::{KeyValue, OrderedStore, StoreError, is_empty_range};
 use crate::view::{LiveViews, MemoryView};
-use hashbrown::{Equivalent, HashMap};
+use hashbrown::{DefaultHashBuilder, HashTable};
 use quorate_framework::Position;
 use std::collections::BTreeSet;
-use std::hash::{Hash, Hasher};
+use std::hash::BuildHasher;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-/// Memory of an entry beside the bytes of its key and value, estimated: the key's shared header, the slots in map and set with
-/// their spare room, the allocator's headers.
+/// Memory of an entry beside its buffer, estimated: the key in the ordered half with its header, the slots in table and set with their
+/// spare room, the allocator's headers.
 const ENTRY_OVERHEAD_BYTES: u64 = 128;
-/// A value's buffer is given back when less than a quarter of it is used and it is at least this large, in bytes.
-const SPARE_BYTES: usize = 256;
 
 /// Keys and values in memory.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
-    values: HashMap<Arc<[u8]>, Vec<u8>>,
+    entries: HashTable<EntryBuffer>,
+    hasher: DefaultHashBuilder,
     order: BTreeSet<Arc<[u8]>>,
     views: LiveViews,
     applied: Position,
@@ -43,31 +42,30 @@ impl MemoryStore {
         self.views.len()
     }
 
-    fn insert(&mut self, key: &[u8], value: &[u8]) {
-        let key: Arc<[u8]> = Arc::from(key);
+    #[inline]
+    fn find(&self, key: &[u8]) -> Option<&EntryBuffer> {
+        self.entries.find(self.hasher.hash_one(key), |entry| entry.has_key(key))
+    }
+
+    /// The entry of a key that is about to be changed, its old value kept for the views that are alive.
+    #[inline]
+    fn find_to_change(&mut self, key: &[u8]) -> Option<&mut EntryBuffer> {
+        let entry = self.entries.find_mut(self.hasher.hash_one(key), |entry| entry.has_key(key))?;
         if !self.views.is_empty() {
-            self.views.preserve(&key, None);
+            preserve(&mut self.views, &self.order, key, entry.value());
         }
-        self.content_bytes += (key.len() + value.len()) as u64;
-        self.order.insert(Arc::clone(&key));
-        self.values.insert(key, value.to_vec());
+        Some(entry)
     }
-}
 
-/// A key that is looked for: hashed as the keys of the map are.
-struct Sought<'a>(&'a [u8]);
-
-impl Hash for Sought<'_> {
-    #[inline]
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.hash(state);
-    }
-}
-
-impl Equivalent<Arc<[u8]>> for Sought<'_> {
-    #[inline]
-    fn equivalent(&self, key: &Arc<[u8]>) -> bool {
-        same_bytes(self.0, key)
+    fn insert(&mut self, key: &[u8], value: &[u8]) {
+        let shared: Arc<[u8]> = Arc::from(key);
+        if !self.views.is_empty() {
+            self.views.preserve(&shared, None);
+        }
+        let (entry, hasher) = (EntryBuffer::new(key, value), &self.hasher);
+        self.content_bytes += entry.memory_bytes() + key.len() as u64;
+        self.order.insert(shared);
+        self.entries.insert_unique(hasher.hash_one(key), entry, |entry| hasher.hash_one(entry.key()));
     }
 }
 
@@ -79,66 +77,53 @@ fn preserve(views: &mut LiveViews, order: &BTreeSet<Arc<[u8]>>, key: &[u8], old:
     }
 }
 
-/// Gives memory back that a value no longer needs.
-fn trim(value: &mut Vec<u8>) {
-    if value.capacity() >= SPARE_BYTES && value.len() < value.capacity() / 4 {
-        value.shrink_to(value.len() * 2);
-    }
-}
-
 impl KeyValue for MemoryStore {
     type Value<'a> = &'a [u8];
 
     #[inline]
     fn get(&self, key: &[u8]) -> Result<Option<&[u8]>, StoreError> {
-        Ok(self.values.get(&Sought(key)).map(Vec::as_slice))
+        Ok(self.find(key).map(EntryBuffer::value))
     }
 
     #[inline]
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
         self.batch_open = true;
-        let Some(slot) = self.values.get_mut(&Sought(key)) else {
+        let Some(entry) = self.find_to_change(key) else {
             self.insert(key, value);
             return Ok(());
         };
-        if !self.views.is_empty() {
-            preserve(&mut self.views, &self.order, key, slot);
-        }
-        if slot.len() == value.len() {
-            copy_bytes(slot, value);
-            return Ok(());
-        }
-        let before = slot.capacity();
-        slot.clear();
-        slot.extend_from_slice(value);
-        trim(slot);
-        self.content_bytes = self.content_bytes + slot.capacity() as u64 - before as u64;
+        let before = entry.memory_bytes();
+        entry.set_value(value);
+        let after = entry.memory_bytes();
+        self.content_bytes = self.content_bytes + after - before;
         Ok(())
     }
 
     fn delete(&mut self, key: &[u8]) -> Result<bool, StoreError> {
-        let Some((key, old)) = self.values.remove_entry(key) else { return Ok(false) };
+        let entry = match self.entries.find_entry(self.hasher.hash_one(key), |entry| entry.has_key(key)) {
+            Ok(occupied) => occupied.remove().0,
+            Err(_) => return Ok(false),
+        };
         self.batch_open = true;
-        self.content_bytes -= (key.len() + old.capacity()) as u64;
-        self.order.remove(&key);
-        if !self.views.is_empty() {
-            self.views.preserve(&key, Some(&old));
+        self.content_bytes -= entry.memory_bytes() + key.len() as u64;
+        if let Some(shared) = self.order.take(key)
+            && !self.views.is_empty()
+        {
+            self.views.preserve(&shared, Some(entry.value()));
         }
         Ok(true)
     }
 
     fn append(&mut self, key: &[u8], tail: &[u8]) -> Result<(), StoreError> {
         self.batch_open = true;
-        let Some(slot) = self.values.get_mut(&Sought(key)) else {
+        let Some(entry) = self.find_to_change(key) else {
             self.insert(key, tail);
             return Ok(());
         };
-        if !self.views.is_empty() {
-            preserve(&mut self.views, &self.order, key, slot);
-        }
-        let before = slot.capacity();
-        slot.extend_from_slice(tail);
-        self.content_bytes = self.content_bytes + slot.capacity() as u64 - before as u64;
+        let before = entry.memory_bytes();
+        entry.append(tail);
+        let after = entry.memory_bytes();
+        self.content_bytes = self.content_bytes + after - before;
         Ok(())
     }
 }
@@ -170,8 +155,8 @@ impl OrderedStore for MemoryStore {
             return Ok(());
         }
         for key in self.order.range::<[u8], _>((from, to)) {
-            if let Some(value) = self.values.get(key)
-                && visit(key, value).is_break()
+            if let Some(entry) = self.find(key)
+                && visit(key, entry.value()).is_break()
             {
                 break;
             }
@@ -216,7 +201,7 @@ impl OrderedStore for MemoryStore {
                 present.next_if_eq(&key);
                 value.as_deref().map(|value| (key, value))
             } else {
-                present.next().and_then(|key| self.values.get(key).map(|value| (key, value.as_slice())))
+                present.next().and_then(|key| self.find(key).map(|entry| (key, entry.value())))
             };
             if let Some((key, value)) = entry
                 && visit(key, value).is_break()

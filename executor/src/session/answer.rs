@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use quorate_framework::Status;
 
-/// Memory of a stored answer beside its body, in bytes: its slot of 48 in a ring that is at least a quarter full, and the
+/// Memory of a stored answer beside its body, in bytes: its slot of 40 in a ring that is at least a quarter full, and the
 /// allocator's and the sharing's headers of the body. An upper bound, so that the table's bound holds for real memory.
 pub const ANSWER_OVERHEAD_BYTES: u64 = 256;
 

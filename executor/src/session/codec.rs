@@ -7,9 +7,9 @@
 //! ```
 //! Equal tables are equal bytes, whatever their history.
 
+use super::answers::{Answers, SPAN};
 use super::{Session, SessionTable, StoredAnswer};
 use quorate_framework::{Position, SessionId, Status, WireError};
-use std::collections::VecDeque;
 
 const SESSION_BYTES: usize = 49;
 const ANSWER_BYTES: usize = 13;
@@ -24,10 +24,10 @@ impl SessionTable {
             put(&session.id.offset.to_le_bytes());
             put(&[u8::from(session.ordered)]);
             put(&session.nonce.to_le_bytes());
-            put(&session.low.to_le_bytes());
+            put(&session.answers.low().to_le_bytes());
             put(&session.highest.to_le_bytes());
             put(&(session.answers.len() as u32).to_le_bytes());
-            for (sequence, answer) in &session.answers {
+            for (sequence, answer) in session.answers.iter() {
                 put(&sequence.to_le_bytes());
                 put(&[answer.status as u8]);
                 put(&(answer.body.len() as u32).to_le_bytes());
@@ -103,18 +103,18 @@ impl<'a> Reader<'a> {
         let nonce = u128::from_le_bytes(self.array()?);
         let (low, highest) = (self.u64()?, self.u64()?);
         let count = self.count(ANSWER_BYTES)?;
-        let mut answers = VecDeque::with_capacity(count);
+        let mut answers = Answers::above(low);
         let mut last = low;
         for _ in 0..count {
             let sequence = self.u64()?;
-            if sequence <= last || sequence > highest {
+            if sequence <= last || sequence > highest || sequence - low > SPAN {
                 return Err(meaningless(sequence));
             }
             last = sequence;
             let [status] = self.array()?;
             let length = self.u32()? as usize;
-            answers.push_back((sequence, StoredAnswer::new(Status::from_wire(status)?, self.take(length)?)));
+            answers.insert(sequence, StoredAnswer::new(Status::from_wire(status)?, self.take(length)?));
         }
-        Ok(Session { id, nonce, ordered: ordered == 1, low, highest, answers })
+        Ok(Session { id, nonce, ordered: ordered == 1, highest, answers })
     }
 }

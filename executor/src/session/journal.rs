@@ -76,23 +76,21 @@ impl SessionTable {
             }
             Change::Acknowledged { id, low, dropped } => {
                 let Some(&slot) = self.places.get(&id) else { return };
-                let session = self.recency.get_mut(slot);
-                session.low = low;
-                for entry in dropped.into_iter().rev() {
-                    self.answer_bytes += entry.1.memory_bytes();
-                    session.answers.push_front(entry);
+                let answers = &mut self.recency.get_mut(slot).answers;
+                let before = answers.memory_bytes();
+                answers.lower_low(low);
+                for (sequence, answer) in dropped {
+                    answers.insert(sequence, answer);
                 }
+                self.answer_bytes = self.answer_bytes + answers.memory_bytes() - before;
             }
             Change::Recorded { id, sequence, highest } => {
                 let Some(&slot) = self.places.get(&id) else { return };
                 let session = self.recency.get_mut(slot);
                 session.highest = highest;
-                if let Ok(place) = session.place(sequence)
-                    && let Some((_, answer)) = session.answers.remove(place)
-                {
-                    self.answer_bytes -= answer.memory_bytes();
-                }
-                session.trim();
+                let before = session.answers.memory_bytes();
+                session.answers.remove(sequence);
+                self.answer_bytes = self.answer_bytes + session.answers.memory_bytes() - before;
             }
         }
     }

@@ -20,6 +20,7 @@
 //! others by never acknowledging: it stays, but its low mark rises over its oldest answers.
 
 mod answer;
+mod answers;
 mod codec;
 mod journal;
 mod recency;
@@ -29,45 +30,20 @@ mod tests;
 pub use answer::{ANSWER_OVERHEAD_BYTES, StoredAnswer};
 
 use crate::replicated_limits::ReplicatedLimits;
+use answers::{Answers, SPAN};
 use hashbrown::HashMap;
 use journal::{Change, Journal};
 use quorate_framework::{Sequence, SessionId, Status};
 use recency::{Recency, Slot};
-use std::collections::VecDeque;
-
-/// Answers that a session's ring always has room for; from twice that on it gives memory back.
-const RING_ANSWERS: usize = 4;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Session {
     id: SessionId,
     nonce: u128,
     ordered: bool,
-    low: u64,
+    /// The highest sequence applied.
     highest: u64,
-    /// By rising sequence, all above `low`.
-    answers: VecDeque<(u64, StoredAnswer)>,
-}
-
-impl Session {
-    fn place(&self, sequence: u64) -> Result<usize, usize> {
-        match self.answers.back() {
-            Some((last, _)) if *last >= sequence => self.answers.binary_search_by_key(&sequence, |(number, _)| *number),
-            _ => Err(self.answers.len()),
-        }
-    }
-
-    fn memory_bytes(&self) -> u64 {
-        self.answers.iter().map(|(_, answer)| answer.memory_bytes()).sum()
-    }
-
-    /// Keeps the ring at least a quarter full.
-    fn trim(&mut self) {
-        let capacity = self.answers.capacity();
-        if capacity > 2 * RING_ANSWERS && self.answers.len() < capacity / 4 {
-            self.answers.shrink_to((self.answers.len() * 2).max(RING_ANSWERS));
-        }
-    }
+    answers: Answers,
 }
 
 /// Leave to apply a frame; its answer is to be recorded.
@@ -135,7 +111,7 @@ impl SessionTable {
         if let Some(known) = self.nonces.get(&nonce) {
             return *known;
         }
-        self.insert(Session { id, nonce, ordered, low: 0, highest: 0, answers: VecDeque::new() }, None);
+        self.insert(Session { id, nonce, ordered, highest: 0, answers: Answers::above(0) }, None);
         self.journal.note(|| Change::Opened { id });
         while self.len() > (limits.sessions as usize).max(1) {
             self.evict_front();
@@ -155,16 +131,17 @@ impl SessionTable {
         self.raise_low(slot, acknowledged.0);
         let session = self.recency.get(slot);
         let sequence = sequence.0;
-        if sequence <= session.low {
+        let low = session.answers.low();
+        if sequence <= low {
             return Admission::Refuse(Status::Expired);
         }
-        if sequence - session.low > u64::from(limits.session_window_frames) {
+        if sequence - low > u64::from(limits.session_window_frames).min(SPAN) {
             return Admission::Refuse(Status::Invalid);
         }
-        if let Ok(place) = session.place(sequence) {
-            return Admission::Replay(session.answers[place].1.clone());
+        if let Some(answer) = session.answers.get(sequence) {
+            return Admission::Replay(answer.clone());
         }
-        if session.ordered && sequence != session.highest.max(session.low) + 1 {
+        if session.ordered && sequence != session.highest.max(low) + 1 {
             return Admission::Refuse(Status::Gap);
         }
         Admission::Apply(Admitted { slot, sequence })
@@ -178,24 +155,19 @@ impl SessionTable {
             self.journal.note(|| Change::Touched { id, next });
             self.recency.move_before(slot, None);
         }
-        self.answer_bytes += answer.memory_bytes();
         let session = self.recency.get_mut(slot);
-        let (id, highest) = (session.id, session.highest);
-        let place = session.place(sequence).unwrap_or_else(|place| place);
-        if place == session.answers.len() {
-            session.answers.push_back((sequence, answer));
-        } else {
-            session.answers.insert(place, (sequence, answer));
-        }
+        let (id, highest, before) = (session.id, session.highest, session.answers.memory_bytes());
+        session.answers.insert(sequence, answer);
+        self.answer_bytes = self.answer_bytes + session.answers.memory_bytes() - before;
         session.highest = highest.max(sequence);
         self.journal.note(|| Change::Recorded { id, sequence, highest });
         let share = limits.session_answer_bytes / 2;
         while self.answer_bytes > limits.session_answer_bytes {
-            if self.recency.front() != Some(slot) && self.recency.get(slot).memory_bytes() <= share {
+            if self.recency.front() != Some(slot) && self.recency.get(slot).answers.memory_bytes() <= share {
                 self.evict_front();
                 continue;
             }
-            let Some(oldest) = self.recency.get(slot).answers.front().map(|(number, _)| *number) else { break };
+            let Some(oldest) = self.recency.get(slot).answers.oldest() else { break };
             self.raise_low(slot, oldest);
         }
     }
@@ -203,20 +175,18 @@ impl SessionTable {
     /// Raises a low mark, dropping the answers up to it.
     fn raise_low(&mut self, slot: Slot, to: u64) {
         let session = self.recency.get_mut(slot);
-        let (id, low) = (session.id, session.low);
+        let (id, low, before) = (session.id, session.answers.low(), session.answers.memory_bytes());
         if to <= low {
             return;
         }
-        session.low = to;
         let mut dropped = Vec::new();
-        while session.answers.front().is_some_and(|(number, _)| *number <= to) {
-            let Some(entry) = session.answers.pop_front() else { break };
-            self.answer_bytes -= entry.1.memory_bytes();
-            if self.journal.is_open() {
-                dropped.push(entry);
+        let is_open = self.journal.is_open();
+        session.answers.raise_low(to, |sequence, answer| {
+            if is_open {
+                dropped.push((sequence, answer));
             }
-        }
-        session.trim();
+        });
+        self.answer_bytes = self.answer_bytes + session.answers.memory_bytes() - before;
         self.journal.note(|| Change::Acknowledged { id, low, dropped });
     }
 
@@ -228,7 +198,7 @@ impl SessionTable {
 
     fn insert(&mut self, session: Session, next: Option<Slot>) {
         let (id, nonce) = (session.id, session.nonce);
-        self.answer_bytes += session.memory_bytes();
+        self.answer_bytes += session.answers.memory_bytes();
         let slot = self.recency.insert(session, next);
         self.places.insert(id, slot);
         self.nonces.insert(nonce, id);
@@ -238,7 +208,7 @@ impl SessionTable {
         let session = self.recency.remove(slot);
         self.places.remove(&session.id);
         self.nonces.remove(&session.nonce);
-        self.answer_bytes -= session.memory_bytes();
+        self.answer_bytes -= session.answers.memory_bytes();
         session
     }
 }

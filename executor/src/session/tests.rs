@@ -214,7 +214,7 @@ fn one_acknowledgement_of_a_thousand_answers_gives_the_memory_of_the_ring_back()
         };
         table.record(admitted, StoredAnswer::new(Status::Ok, b""), &limits);
     }
-    assert!(table.recency.get(0).answers.capacity() <= 2 * RING_ANSWERS);
+    assert!(table.recency.get(0).answers.capacity() <= 2 * answers::RING_SLOTS);
 }
 
 #[test]

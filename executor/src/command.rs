@@ -222,6 +222,11 @@ impl<'a> Commands<'a> {
             Err(MalformedBody::Trailing(rest.len()))
         }
     }
+
+    /// The commands of a body that nobody has checked: they end where it is malformed.
+    pub(crate) fn unchecked(body: &'a [u8], count: u32) -> Commands<'a> {
+        Commands { rest: body, remaining: count }
+    }
 }
 
 impl<'a> Iterator for Commands<'a> {
@@ -230,7 +235,7 @@ impl<'a> Iterator for Commands<'a> {
     #[inline]
     fn next(&mut self) -> Option<Command<'a>> {
         self.remaining = self.remaining.checked_sub(1)?;
-        // The structure was checked, so this is always a command.
+        // Where the structure was checked this is always a command.
         Command::take(&mut self.rest).ok()
     }
 

@@ -22,6 +22,10 @@ use quorate_framework::{
 /// What the error names when reads outside the log are asked for.
 const READS: &str = "reads outside the log (they are served as commands in it)";
 
+/// Keys that are announced to the store ahead of their use: enough to keep several memory accesses under way, few enough to stay in
+/// the near caches until then.
+const KEYS_AHEAD: u32 = 64;
+
 /// The key-value state machine over a store.
 ///
 /// The replicated state is the store's entries, the session table, the limits and the executed position; its digest covers those.
@@ -324,7 +328,13 @@ fn run<K: KeyValue>(
     answers: &mut Option<&mut Vec<Answer>>,
 ) -> Result<u64, ExecutorError> {
     let mut transactions = 0;
-    for (position, batch) in (first.0..).map(Position).zip(batches) {
+    // The batches before this one were announced to the store.
+    let mut announced = if state.store.wants_announcements() { 0 } else { batches.len() };
+    for (number, batch) in batches.iter().enumerate() {
+        if number == announced {
+            announced += announce(state, &batches[number..]);
+        }
+        let position = Position(first.0 + number as u64);
         // Everything that stands at a position moves it; only a request changes the state.
         if batch.kind != EntryKind::Request {
             continue;
@@ -344,6 +354,18 @@ fn run<K: KeyValue>(
         }
     }
     Ok(transactions)
+}
+
+/// Announces the keys of the next batches to the store; gives how many batches.
+fn announce<K: KeyValue>(state: &State<'_, K>, batches: &[Batch]) -> usize {
+    let mut keys = 0;
+    for (number, batch) in batches.iter().enumerate() {
+        if keys >= KEYS_AHEAD {
+            return number;
+        }
+        keys += state.announce(&batch.payload);
+    }
+    batches.len()
 }
 
 fn store_failed(error: StoreError) -> ExecutorError {

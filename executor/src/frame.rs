@@ -5,7 +5,6 @@ use crate::replicated_limits::ReplicatedLimits;
 use crate::result::{CommandResult, NUMBER_RESULT_BYTES};
 use crate::session::{Admission, SessionTable, StoredAnswer};
 use crate::store::{KeyValue, StoreError};
-use bytes::Bytes;
 use quorate_framework::{ClientFrame, Position, RequestHeader, Sequence, SessionId, Status};
 use std::io::Write;
 
@@ -29,20 +28,19 @@ pub(crate) struct State<'s, K> {
 
 impl<K: KeyValue> State<'_, K> {
     /// Applies the frame that stands at `position`.
-    pub(crate) fn apply(&mut self, position: Position, payload: &Bytes) -> Result<FrameOutcome, StoreError> {
-        let Ok(frame) = ClientFrame::parse(payload.clone()) else {
+    pub(crate) fn apply(&mut self, position: Position, payload: &[u8]) -> Result<FrameOutcome, StoreError> {
+        let Ok((header, body)) = ClientFrame::read(payload) else {
             return Ok(outcome(SessionId::NONE, Sequence(0), Status::Invalid));
         };
-        let header = frame.header;
         if header.session.is_none() {
-            return Ok(self.open_session(position, &header, frame.body()));
+            return Ok(self.open_session(position, &header, body));
         }
         let (session, sequence) = (header.session, header.sequence);
         match self.sessions.admit(session, sequence, header.acknowledged, self.limits) {
             Admission::Refuse(status) => Ok(outcome(session, sequence, status)),
             Admission::Replay(answer) => Ok(FrameOutcome { session, sequence, answer, commands: 0 }),
             Admission::Apply(admitted) => {
-                let parsed = Commands::parse(frame.body(), header.count);
+                let parsed = Commands::parse(body, header.count);
                 let (status, commands) = match parsed {
                     Ok(commands) if header.count <= self.limits.commands_per_frame => {
                         self.execute(commands)?;
@@ -58,6 +56,14 @@ impl<K: KeyValue> State<'_, K> {
                 Ok(FrameOutcome { session, sequence, answer, commands })
             }
         }
+    }
+
+    /// Announces the keys of a frame to the store and counts them. Says nothing about a frame that is malformed.
+    pub(crate) fn announce(&self, payload: &[u8]) -> u32 {
+        let Ok((header, body)) = ClientFrame::read(payload) else { return 1 };
+        let commands = Commands::unchecked(body, header.count);
+        commands.for_each(|command| self.store.announce(command.key()));
+        header.count
     }
 
     fn open_session(&mut self, position: Position, header: &RequestHeader, body: &[u8]) -> FrameOutcome {

@@ -55,6 +55,17 @@ pub trait KeyValue {
     /// [`StoreError`] if the medium failed.
     fn delete(&mut self, key: &[u8]) -> Result<bool, StoreError>;
 
+    /// Whether it pays to [`KeyValue::announce`] keys: in a store in memory that is larger than the processor's near caches.
+    fn wants_announcements(&self) -> bool {
+        false
+    }
+
+    /// The key will be used soon. A hint: it changes nothing, but lets a store fetch the memory of several keys at the same time
+    /// instead of waiting for each.
+    fn announce(&self, key: &[u8]) {
+        let _ = key;
+    }
+
     /// Appends to a key's value, a missing one counting as empty.
     ///
     /// # Errors

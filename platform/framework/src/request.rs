@@ -130,13 +130,22 @@ impl ClientFrame {
     /// # Errors
     /// [`WireError`] on anything that is not a request frame within limits.
     pub fn parse(bytes: Bytes) -> Result<ClientFrame, WireError> {
-        check_limit("request length", bytes.len() as u64, limits::PAYLOAD_BYTES)?;
-        let header = RequestHeader::decode(&bytes)?;
-        let needed = REQUEST_HEADER_BYTES + usize::from(header.signature_length);
-        if bytes.len() < needed {
-            return Err(WireError::Short { what: "request signature", needed, present: bytes.len() });
-        }
+        let (header, _) = ClientFrame::read(&bytes)?;
         Ok(ClientFrame { header, bytes })
+    }
+
+    /// Reads the header of a frame that stays where it is, and gives the commands, as the executor encodes them.
+    ///
+    /// # Errors
+    /// [`WireError`] on anything that is not a request frame within limits.
+    pub fn read(bytes: &[u8]) -> Result<(RequestHeader, &[u8]), WireError> {
+        check_limit("request length", bytes.len() as u64, limits::PAYLOAD_BYTES)?;
+        let header = RequestHeader::decode(bytes)?;
+        let needed = REQUEST_HEADER_BYTES + usize::from(header.signature_length);
+        match bytes.get(needed..) {
+            Some(body) => Ok((header, body)),
+            None => Err(WireError::Short { what: "request signature", needed, present: bytes.len() }),
+        }
     }
 
     /// The commands, as the executor encodes them.

@@ -20,6 +20,8 @@ pub(crate) enum Kind {
     },
     /// The name of a consensus protocol.
     Protocol,
+    /// One of these words.
+    Choice(&'static [&'static str]),
     /// A folder or file name: not empty, without NUL, without a leading tilde.
     Path,
     /// The name or address of a host.
@@ -106,6 +108,7 @@ impl KeySpec {
             Kind::Integer { min, max } if min == max => format!("only {min}"),
             Kind::Integer { min, max } => format!("an integer from {min} to {max}"),
             Kind::Protocol => "the name of a consensus protocol: \"raft\"".to_owned(),
+            Kind::Choice(words) => words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" or "),
             Kind::Path => "the name of a folder as a string".to_owned(),
             Kind::Host => "a host name or an IP address as a string".to_owned(),
             Kind::ClusterId => "32 hexadecimal digits as a string".to_owned(),
@@ -184,6 +187,7 @@ mod tests {
                 (Kind::Integer { .. }, DefaultValue::SameAs(other)) => {
                     assert!(SETTING_KEYS.iter().any(|spec| spec.name == other), "{}", spec.name);
                 }
+                (Kind::Choice(words), DefaultValue::Text(word)) => assert!(words.contains(&word), "{}", spec.name),
                 (Kind::Bool, DefaultValue::Bool(_))
                 | (Kind::Protocol | Kind::Path, DefaultValue::Text(_))
                 | (_, DefaultValue::None) => {}

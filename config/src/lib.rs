@@ -11,6 +11,7 @@
 //! made.
 
 mod agreement;
+mod choice;
 mod cluster;
 mod create;
 mod error;
@@ -27,6 +28,7 @@ mod validate;
 mod write;
 
 pub use agreement::agreement_differences;
+pub use choice::{StoreKind, WalSync};
 pub use cluster::{ClusterConfig, TemplateConfig, UnknownReplica};
 pub use create::{CreateError, Hosts, PortChoice, new_cluster};
 pub use error::{ConfigError, ConfigErrors, FileProblem, HostProblem, KeyHint, Place};

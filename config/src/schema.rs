@@ -46,6 +46,7 @@ fn key_schema(spec: &KeySpec) -> Value {
         Kind::Protocol => {
             json!({"enum": Protocol::ALL.iter().map(|protocol| protocol.name()).collect::<Vec<_>>()})
         }
+        Kind::Choice(words) => json!({"enum": words}),
         Kind::ClusterId => json!({"type": "string", "pattern": "^[0-9a-fA-F]{32}$"}),
         Kind::Object(level) => Value::Object(object_schema(level)),
         Kind::List(level) => json!({"type": "array", "minItems": 1, "items": Value::Object(object_schema(level))}),

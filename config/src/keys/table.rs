@@ -1,6 +1,7 @@
 //! The settings, with their types, ranges and defaults, and the accepted keys that have no effect here.
 
 use super::{DefaultValue, Effect, KeySpec, Kind, Level};
+use crate::choice::{StoreKind, WalSync};
 use crate::protocol::Protocol;
 use quorate_framework::limits;
 
@@ -51,6 +52,23 @@ impl SettingValue for Protocol {
         self.name().into()
     }
 }
+
+/// Settings that are one of a few words.
+macro_rules! choice_value {
+    ($($name:ident),+) => {
+        $(impl SettingValue for $name {
+            fn from_checked(value: &serde_json::Value) -> Option<$name> {
+                value.as_str().and_then($name::from_word)
+            }
+
+            fn to_json(&self) -> serde_json::Value {
+                self.word().into()
+            }
+        })+
+    };
+}
+
+choice_value!(WalSync, StoreKind);
 
 /// Makes the typed settings and their table from one list, so that neither can say what the other does not.
 macro_rules! settings {
@@ -117,6 +135,23 @@ settings! {
     recovery_path: String = Kind::Path, Text("quorate-data");
     /// How often a replica looks whether a checkpoint is due, in seconds.
     recovery_ckpt_time_s: u64 = integer(1, 86_400), Integer(60);
+    /// A checkpoint is due once so many transactions were executed since the last one, whatever the time.
+    checkpoint_transactions: u64 = integer(1, 1_000_000_000_000), Integer(limits::CHECKPOINT_TRANSACTIONS);
+    /// A checkpoint is due once the log has grown by so many bytes since the last one, whatever the time.
+    checkpoint_log_bytes: u64 = integer(MIB, 1_024 * GIB), Integer(limits::CHECKPOINT_LOG_BYTES);
+    /// When the log counts as durable. `always`: once the device has synced it. `never`: once it is written, which survives the
+    /// death of the process but not a loss of power.
+    wal_sync: WalSync = Kind::Choice(WalSync::WORDS), Text("always");
+    /// How long the log may wait for more before it syncs, in microseconds. 0: never; what comes in during a sync is the next group.
+    wal_flush_wait_us: u64 = integer(0, 1_000_000), Integer(0);
+    /// Records that end the wait of `wal_flush_wait_us` early.
+    wal_flush_batch: u64 = integer(1, 1_000_000), Integer(limits::WAL_FLUSH_BATCH);
+    /// Size of a segment of the log, in bytes.
+    wal_segment_bytes: u64 = integer(MIB, 4 * GIB), Integer(limits::WAL_SEGMENT_BYTES);
+    /// Where the keys and values are kept: in `memory` with a file at each checkpoint, or on disk in an `lsm` tree.
+    store: StoreKind = Kind::Choice(StoreKind::WORDS), Text("memory");
+    /// How fast a replica sends a snapshot to another, in bytes a second over all of them.
+    snapshot_bytes_per_second: u64 = integer(64 * KIB, 64 * GIB), Integer(limits::SNAPSHOT_BYTES_PER_SECOND);
     /// True: messages between replicas are not signed. Raft trusts its replicas and never signs.
     not_need_signature: bool = Kind::Bool, Bool(true);
     /// Matching replies that a client waits for. Raft: the leader's reply is enough.
@@ -139,7 +174,7 @@ settings! {
     max_in_flight_bytes_per_follower: u64 = integer(64 * KIB, GIB), Integer(limits::IN_FLIGHT_BYTES_PER_FOLLOWER as u64);
     /// After this time without an answer on a living connection a follower counts as slow and is probed, in milliseconds.
     in_flight_timeout_ms: u64 = integer(10, WAIT_MS_MAX), SameAs("election_timeout_ms");
-    /// Memory that the log may pin with recovery off, in bytes.
+    /// Memory that the log may pin, in bytes. With recovery on older entries are still on disk, with it off they are gone.
     log_memory_limit_bytes: u64 = integer(MIB, 64 * GIB), Integer(limits::LOG_MEMORY_BYTES as u64);
     /// Client frames admitted and not yet answered, at most; more are answered with Busy.
     client_admission_frames: u64 = integer(1, 1_000_000), Integer(limits::CLIENT_ADMISSION_FRAMES as u64);

@@ -126,7 +126,18 @@ impl Validator<'_> {
         if self.given_value("recovery_enabled") != Some(&false.into()) {
             return;
         }
-        for key in ["recovery_path", "recovery_ckpt_time_s"] {
+        let durable_only = [
+            "recovery_path",
+            "recovery_ckpt_time_s",
+            "checkpoint_transactions",
+            "checkpoint_log_bytes",
+            "wal_sync",
+            "wal_flush_wait_us",
+            "wal_flush_batch",
+            "wal_segment_bytes",
+            "disk_stall_timeout_ms",
+        ];
+        for key in durable_only {
             if let (Some(at), Some(_)) = (self.positions.get(key).copied(), self.given_value(key)) {
                 let text = "the key has no effect here: recovery_enabled is false".to_owned();
                 self.note(at, &format!("$.{key}"), NoteKind::NoEffect, text);

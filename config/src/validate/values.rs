@@ -15,7 +15,7 @@ impl Validator<'_> {
         match (spec.kind, &node.value) {
             (Kind::Bool, Json::Bool(value)) => Some((*value).into()),
             (Kind::Integer { min, max }, Json::Number(text)) => self.integer(spec, node, path, text, min, max),
-            (Kind::Protocol | Kind::Path | Kind::Host | Kind::ClusterId, Json::Text(text)) => {
+            (Kind::Protocol | Kind::Choice(_) | Kind::Path | Kind::Host | Kind::ClusterId, Json::Text(text)) => {
                 self.text(spec, node, path, text)
             }
             (Kind::Object(level), Json::Object(members)) => {
@@ -71,6 +71,7 @@ impl Validator<'_> {
                 return None;
             }
             Kind::Protocol => Protocol::from_name(text).is_some(),
+            Kind::Choice(words) => words.contains(&text),
             Kind::Path => !text.is_empty() && !text.contains('\0') && !text.starts_with('~'),
             Kind::ClusterId => cluster_id(text).is_some(),
             _ => !text.is_empty(),

@@ -19,6 +19,28 @@ pub const IN_FLIGHT_MESSAGES_PER_FOLLOWER: usize = 128;
 pub const IN_FLIGHT_BYTES_PER_FOLLOWER: usize = 8 << 20;
 /// Memory pinned by the log when recovery is off, in bytes.
 pub const LOG_MEMORY_BYTES: usize = 64 << 20;
+/// Memory that the log may pin beyond its bound while a follower is brought back by a snapshot, in bytes: what it will need next.
+pub const LOG_HELD_FOR_SNAPSHOT_BYTES: usize = 256 << 20;
+/// Entries before a snapshot that stay in the log, at most: a follower or a restart only a little behind needs no snapshot.
+pub const LOG_TAIL_ENTRIES: usize = 65_536;
+/// Bytes of entries before a snapshot that stay in the log, at most.
+pub const LOG_TAIL_BYTES: usize = 16 << 20;
+/// Pause between two snapshots for one follower, in milliseconds.
+pub const SNAPSHOT_RETRY_PAUSE_MS: u64 = 1_000;
+/// A snapshot of which the follower pulls nothing for this long is given up, in milliseconds.
+pub const SNAPSHOT_STALL_TIMEOUT_MS: u64 = 10_000;
+/// Size of a snapshot at most, in bytes.
+pub const SNAPSHOT_BYTES: u64 = 1 << 44;
+/// Transactions executed after which a checkpoint is due.
+pub const CHECKPOINT_TRANSACTIONS: u64 = 100_000_000;
+/// Growth of the log after which a checkpoint is due, in bytes.
+pub const CHECKPOINT_LOG_BYTES: u64 = 256 << 20;
+/// Size of a segment of the log, in bytes.
+pub const WAL_SEGMENT_BYTES: u64 = 16 << 20;
+/// Records that end a wait for more before a sync.
+pub const WAL_FLUSH_BATCH: u64 = 1_024;
+/// How fast snapshots are sent, in bytes a second.
+pub const SNAPSHOT_BYTES_PER_SECOND: u64 = 128 << 20;
 /// Client frames admitted and not yet answered, at most.
 pub const CLIENT_ADMISSION_FRAMES: usize = 16_384;
 /// Bytes of client frames admitted and not yet answered, at most.
@@ -74,6 +96,12 @@ const _: () = assert!(VALUE_BYTES + KEY_BYTES + (64 << 10) <= PAYLOAD_BYTES);
 const _: () = assert!(BYTES_PER_APPEND <= IN_FLIGHT_BYTES_PER_FOLLOWER);
 // What is in flight must be in the log, or an answer could arrive for an entry that is gone.
 const _: () = assert!(IN_FLIGHT_BYTES_PER_FOLLOWER <= LOG_MEMORY_BYTES);
+// The tail kept for followers must fit the log in memory, or it could not be served from there.
+const _: () = assert!(LOG_TAIL_BYTES <= LOG_MEMORY_BYTES);
+// A checkpoint must be able to free segments, or the log would never shrink.
+const _: () = assert!(CHECKPOINT_LOG_BYTES >= 2 * WAL_SEGMENT_BYTES);
+// A pause longer than the time-out would let nobody be tried again in time.
+const _: () = assert!(SNAPSHOT_RETRY_PAUSE_MS < SNAPSHOT_STALL_TIMEOUT_MS);
 // A timeout below twice the heartbeat elects for ever.
 const _: () = assert!(ELECTION_TIMEOUT_MS >= 2 * HEARTBEAT_INTERVAL_MS);
 // A hung disk is noticed only after a slow one was given time.

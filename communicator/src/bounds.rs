@@ -76,6 +76,12 @@ pub struct CommunicatorOptions {
     pub request_timeout: Duration,
     /// A peer whose host no longer answers is noticed within about this time.
     pub silence_timeout: Duration,
+    /// How fast snapshots are sent, in bytes a second over all of them; at least [`limits::SNAPSHOT_BYTES_PER_SECOND_MIN`] counts.
+    pub snapshot_bytes_per_second: u64,
+    /// Peers that pull a snapshot from here at a time, at most; their connections come on top of `connections`.
+    pub snapshot_connections: usize,
+    /// A transfer in which nothing moves for this long is given up, on either side.
+    pub snapshot_stall_timeout: Duration,
 }
 
 impl Default for CommunicatorOptions {
@@ -91,6 +97,9 @@ impl Default for CommunicatorOptions {
             backoff_max: Duration::from_millis(limits::RECONNECT_BACKOFF_MS_MAX),
             request_timeout: Duration::from_secs(30),
             silence_timeout: Duration::from_secs(4),
+            snapshot_bytes_per_second: limits::SNAPSHOT_BYTES_PER_SECOND,
+            snapshot_connections: limits::SNAPSHOT_CONNECTIONS,
+            snapshot_stall_timeout: Duration::from_millis(limits::SNAPSHOT_STALL_TIMEOUT_MS),
         }
     }
 }

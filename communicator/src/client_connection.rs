@@ -1,6 +1,7 @@
 //! The client's end of a connection to a replica.
 
 use crate::bounds::CLIENT_OUTBOX;
+use crate::client_traffic;
 use crate::exchange;
 use crate::frame::{FRAME_HEADER_BYTES, FrameKind};
 use crate::handshake::{ClientWelcome, HandshakeError};
@@ -41,6 +42,7 @@ struct Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         self.outbox.close(DisconnectReason::Requested);
+        client_traffic::ended(&self.counters);
     }
 }
 
@@ -80,6 +82,7 @@ pub async fn connect_client(
     reader.expect(Expected::Replies);
     let (half, write_half) = stream.into_split();
     let counters = Arc::<TrafficCounters>::default();
+    client_traffic::began(&counters);
     let outbox = Outbox::new(write_half, client_bounds(CLIENT_OUTBOX), Arc::clone(&counters));
     let guard = Arc::new(Guard { outbox, counters });
     Ok((ClientSender { guard: Arc::clone(&guard) }, ClientReceiver { guard, half, reader, ended: None }, welcome))
@@ -165,10 +168,13 @@ impl ClientReceiver {
                 self.guard.counters.received(Lane::Client as usize, output.len() - before);
                 return Ok(());
             }
-            match self.reader.fill(&mut self.half).await? {
+            let fill = self.reader.fill(&mut self.half).await?;
+            let bytes = if let Fill::Read { bytes, .. } = fill { bytes } else { 0 };
+            self.guard.counters.read(bytes, self.reader.take_empty_reads());
+            match fill {
                 Fill::Closed if self.reader.is_between_messages() => return Err(DisconnectReason::Closed),
                 Fill::Closed => return Err(DisconnectReason::Cut),
-                Fill::Read { bytes, .. } => self.guard.counters.read(bytes),
+                Fill::Read { .. } => {}
             }
         }
     }

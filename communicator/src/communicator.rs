@@ -69,7 +69,7 @@ pub struct PeerLinkStatus {
 /// A handle to a running communicator for others than the core; cheap to clone.
 #[derive(Clone)]
 pub struct CommunicatorHandle {
-    hub: Arc<Hub>,
+    pub(crate) hub: Arc<Hub>,
 }
 
 impl fmt::Debug for CommunicatorHandle {
@@ -268,6 +268,8 @@ impl Drop for TcpCommunicator {
         registry.dialling.drain(..).for_each(|task| task.abort());
         let outboxes = registry.peers.values().map(|(_, outbox)| outbox).chain(registry.clients.values());
         outboxes.for_each(|outbox| outbox.close(DisconnectReason::Stopping));
+        drop(registry);
+        self.hub.transfers.stop();
     }
 }
 

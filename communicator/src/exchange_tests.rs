@@ -37,6 +37,13 @@ fn each_wrong_dialler_is_refused_by_kind() {
     let pbft =
         Identity { agreement: Agreement { consensus: "pbft".into(), ..Agreement::default() }, ..identity(3, &[]) };
     assert_eq!(code(&two, &pbft.hello(ReplicaId(2), claim)), Some(RefusalCode::SettingsDiffer));
+    let pulls = |from: &Identity, to: u32| from.hello_for_transfer(ReplicaId(to), claim);
+    assert_eq!(code(&two, &pulls(&identity(1, &[]), 2)), None, "whoever has the higher id");
+    assert_eq!(code(&two, &pulls(&identity(3, &[]), 2)), None);
+    assert_eq!(code(&two, &pulls(&identity(3, &[]), 1)), Some(RefusalCode::WrongReplica));
+    assert_eq!(code(&two, &pulls(&identity(2, &[]), 2)), Some(RefusalCode::SelfDial));
+    assert_eq!(code(&two, &pulls(&identity(4, &[]), 2)), Some(RefusalCode::UnknownReplica));
+    assert_eq!(code(&two, &pulls(&pbft, 2)), Some(RefusalCode::SettingsDiffer));
     let client = |cluster| Hello { cluster, role: Role::Client };
     assert_eq!(code(&two, &client(None)), None);
     assert_eq!(code(&two, &client(Some(ClusterId([9; 16])))), Some(RefusalCode::WrongCluster));

@@ -6,11 +6,12 @@
 //! ```
 //! Numbers are little-endian. `length` counts what follows the header. `total length` is the length of the body of the whole message:
 //! the same as this frame's body, unless the message travels in parts. The CRC covers the 16 bytes before it and the head; the
-//! entries in a body carry CRCs of their own. Of handshake and client frames, which have no head, it covers the whole payload.
+//! entries in a body carry CRCs of their own. Of handshake, client and snapshot frames, which have no head, it covers the whole payload.
 //!
 //! A frame is at most [`limits::FRAME_BYTES`] long. A longer message travels as consecutive parts of one lane: the first part has the
 //! head, `MORE` says that another part follows, `CONTINUED` that one came before. Frames of other lanes may pass between parts.
 
+use crate::transfer::{CHUNK_HEADER_BYTES, FETCH_BYTES};
 use quorate_framework::wire::check_limit;
 use quorate_framework::{FrameClass, Lane, WireError, limits};
 
@@ -34,6 +35,8 @@ const FLAG_CONTINUED: u8 = 2;
 // Header, head and the largest piece that waits in the read buffer must fit it together.
 const _: () = assert!(FRAME_HEADER_BYTES + 2 * MESSAGE_HEAD_BYTES <= limits::READ_BUFFER_BYTES / 4 * 3);
 const _: () = assert!(HANDSHAKE_BYTES <= FRAME_CONTENT_BYTES && MESSAGE_HEAD_BYTES < FRAME_CONTENT_BYTES);
+// A part of a snapshot is one frame.
+const _: () = assert!(CHUNK_HEADER_BYTES + limits::SNAPSHOT_CHUNK_BYTES <= FRAME_CONTENT_BYTES);
 
 /// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,6 +52,10 @@ pub enum FrameKind {
     Request = 16,
     /// An answer to a client.
     Reply = 17,
+    /// How far a peer has written a snapshot and how much more may be sent to it.
+    Fetch = 24,
+    /// A part of a snapshot.
+    Chunk = 25,
     /// The dialler's first words.
     Hello = 32,
     /// The acceptor's welcome or refusal.
@@ -59,12 +66,14 @@ pub enum FrameKind {
 
 impl FrameKind {
     fn from_wire(byte: u8) -> Result<FrameKind, WireError> {
-        const ALL: [FrameKind; 8] = [
+        const ALL: [FrameKind; 10] = [
             FrameKind::Message,
             FrameKind::Promise,
             FrameKind::Forming,
             FrameKind::Request,
             FrameKind::Reply,
+            FrameKind::Fetch,
+            FrameKind::Chunk,
             FrameKind::Hello,
             FrameKind::Answer,
             FrameKind::Confirm,
@@ -90,6 +99,11 @@ impl FrameKind {
         matches!(self, FrameKind::Hello | FrameKind::Answer | FrameKind::Confirm)
     }
 
+    /// Whether a long one may travel in parts.
+    fn may_have_parts(self) -> bool {
+        !self.is_handshake() && !matches!(self, FrameKind::Fetch | FrameKind::Chunk)
+    }
+
     /// Whether the CRC covers the body as well.
     #[must_use]
     pub fn covers_body(self) -> bool {
@@ -101,6 +115,8 @@ impl FrameKind {
     pub fn body_limit(self) -> usize {
         match self {
             FrameKind::Request => limits::PAYLOAD_BYTES,
+            FrameKind::Fetch => FETCH_BYTES,
+            FrameKind::Chunk => CHUNK_HEADER_BYTES + limits::SNAPSHOT_CHUNK_BYTES,
             FrameKind::Hello | FrameKind::Answer | FrameKind::Confirm => HANDSHAKE_BYTES,
             _ => MESSAGE_BODY_BYTES,
         }
@@ -109,6 +125,7 @@ impl FrameKind {
     fn check_lane(self, lane: Lane) -> Result<(), WireError> {
         let right = match self {
             FrameKind::Request | FrameKind::Reply => lane == Lane::Client,
+            FrameKind::Fetch | FrameKind::Chunk => lane == Lane::Snapshot,
             FrameKind::Hello | FrameKind::Answer | FrameKind::Confirm => lane == Lane::Control,
             FrameKind::Message | FrameKind::Promise | FrameKind::Forming => true,
         };
@@ -175,7 +192,7 @@ impl FrameHeader {
         let lane = Lane::from_wire(bytes[12]).ok_or(meaningless("lane", usize::from(bytes[12])))?;
         kind.check_lane(lane)?;
         let flags = bytes[14];
-        if flags & !(FLAG_MORE | FLAG_CONTINUED) != 0 || (flags != 0 && kind.is_handshake()) {
+        if flags & !(FLAG_MORE | FLAG_CONTINUED) != 0 || (flags != 0 && !kind.may_have_parts()) {
             return Err(meaningless("frame flags", usize::from(flags)));
         }
         let (more, continued) = (flags & FLAG_MORE != 0, flags & FLAG_CONTINUED != 0);
@@ -305,6 +322,15 @@ mod tests {
             (header.more, header.total_length) = (true, 9);
         }));
         assert!(refused(|header| header.continued = true), "only a first part has a head");
+        for (kind, lane, more) in [
+            (FrameKind::Chunk, Lane::Replication, false),
+            (FrameKind::Fetch, Lane::Control, false),
+            (FrameKind::Chunk, Lane::Snapshot, true),
+        ] {
+            let (head_length, total_length) = (0, if more { 9 } else { 5 });
+            let header = FrameHeader { kind, lane, more, head_length, total_length, ..message() };
+            assert!(FrameHeader::decode(&header.encode([])).is_err(), "{kind:?} in {lane:?}, part: {more}");
+        }
         for (offset, byte) in [(12, 5), (13, 0), (13, 99), (14, 4), (15, 0), (15, 2)] {
             let mut bytes = message().encode([]);
             bytes[offset] = byte;

@@ -3,7 +3,7 @@
 //! ```text
 //! dialler  ── Hello ──▶  acceptor        magic, version, cluster, role, ids, claim, agreement
 //! dialler  ◀─ Answer ──  acceptor        welcome with the same of the acceptor, or a refusal that says why
-//! dialler  ── Confirm ─▶ acceptor        (peers only) the dialler keeps the connection, or refuses in its turn
+//! dialler  ── Confirm ─▶ acceptor        (replicas only) the dialler keeps the connection, or refuses in its turn
 //! ```
 //! The acceptor counts a peer's connection as up only with the confirmation: a dialler that gave up long ago, whose words were still
 //! waiting in the socket, never makes a link look alive. A refusal is a text for both sides' logs and a code.
@@ -54,6 +54,15 @@ pub enum Role {
     },
     /// A client.
     Client,
+    /// A replica that pulls a snapshot, on a connection of its own, whoever has the higher id.
+    Transfer {
+        /// Its id.
+        from: ReplicaId,
+        /// Whom it means to have dialled.
+        to: ReplicaId,
+        /// The rest about it.
+        about: AboutPeer,
+    },
 }
 
 /// What the two replicas tell each other.
@@ -68,7 +77,7 @@ pub struct AboutPeer {
 /// The acceptor's answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
-    /// To a peer.
+    /// To a replica.
     Peer(AboutPeer),
     /// To a client.
     Client(ClientWelcome),
@@ -163,6 +172,13 @@ impl Identity {
         Hello { cluster: Some(self.cluster), role }
     }
 
+    /// What it says first on a connection by which it pulls a snapshot.
+    #[must_use]
+    pub fn hello_for_transfer(&self, to: ReplicaId, claim: MemberClaim) -> Hello {
+        let role = Role::Transfer { from: self.replica, to, about: self.about(claim) };
+        Hello { cluster: Some(self.cluster), role }
+    }
+
     /// What this replica tells of itself.
     #[must_use]
     pub fn about(&self, claim: MemberClaim) -> AboutPeer {
@@ -181,7 +197,7 @@ impl Identity {
             let reason = format!("wrong cluster: {cluster} was meant, replica {me} belongs to {}", self.cluster);
             return refuse(RefusalCode::WrongCluster, reason);
         }
-        let Role::Peer { from, to, about } = &hello.role else { return Ok(()) };
+        let (Role::Peer { from, to, about } | Role::Transfer { from, to, about }) = &hello.role else { return Ok(()) };
         if hello.cluster.is_none() {
             return refuse(RefusalCode::WrongCluster, format!("replica {from} names no cluster"));
         }
@@ -199,7 +215,7 @@ impl Identity {
                 format!("replica {from} is not a member known to replica {me}"),
             );
         }
-        if *from < me {
+        if *from < me && matches!(hello.role, Role::Peer { .. }) {
             let reason = format!("replica {from} has dialled replica {me}; the one with the higher id dials");
             return refuse(RefusalCode::WrongDirection, reason);
         }

@@ -11,6 +11,7 @@ use crate::reader::{Fill, FrameReader};
 use crate::reason::DisconnectReason;
 use crate::repeated_log::RepeatedLog;
 use crate::traffic::TrafficCounters;
+use crate::transfer::Transfers;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use quorate_framework::reply::REPLY_HEADER_BYTES;
@@ -39,13 +40,15 @@ pub(crate) enum Topic {
     Door,
     /// Errors of accept.
     Accept,
+    /// Snapshots pulled from or by a peer.
+    Transfer(ReplicaId),
 }
 
 impl Topic {
     fn lines_per_window(self) -> u32 {
         match self {
             Topic::Trouble(_) | Topic::Accept => 1,
-            Topic::Link(_) | Topic::Door => 4,
+            Topic::Link(_) | Topic::Door | Topic::Transfer(_) => 4,
         }
     }
 }
@@ -58,6 +61,8 @@ pub(crate) struct Registry {
     pub(crate) unfinished: VecDeque<(u64, AbortHandle)>,
     /// The task that accepts connections, while the door is open.
     pub(crate) door: Option<AbortHandle>,
+    /// Peers that pull a snapshot from here.
+    pub(crate) served: HashMap<ReplicaId, (u64, AbortHandle)>,
     /// The tasks that dial peers, and then read what they say.
     pub(crate) dialling: Vec<AbortHandle>,
     stopping: bool,
@@ -70,6 +75,11 @@ impl Registry {
         self.stopping = true;
         self.door.take().into_iter().for_each(|door| door.abort());
         self.unfinished.drain(..).for_each(|(_, handshake)| handshake.abort());
+        self.served.drain().for_each(|(_, (_, serving))| serving.abort());
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping
     }
 
     pub(crate) fn next_number(&mut self) -> u64 {
@@ -88,6 +98,7 @@ pub(crate) struct Hub {
     pub(crate) counters: Arc<TrafficCounters>,
     pub(crate) budget: Arc<Budget>,
     pub(crate) registry: Mutex<Registry>,
+    pub(crate) transfers: Transfers,
     /// Bytes of answers queued since what waits was last summed up.
     answers_queued: AtomicUsize,
     starts: Mutex<Starts>,
@@ -107,6 +118,7 @@ impl Hub {
         random: Box<dyn RandomSource>,
     ) -> Hub {
         Hub {
+            transfers: Transfers::new(&options),
             identity,
             options,
             addresses,
@@ -231,12 +243,13 @@ impl Hub {
     }
 
     /// Counts a read, and whether to go on reading: not after an orderly end.
-    pub(crate) async fn goes_on_after(&self, fill: Fill, reader: &FrameReader) -> Result<bool, DisconnectReason> {
+    pub(crate) async fn goes_on_after(&self, fill: Fill, reader: &mut FrameReader) -> Result<bool, DisconnectReason> {
+        let bytes = if let Fill::Read { bytes, .. } = fill { bytes } else { 0 };
+        self.counters.read(bytes, reader.take_empty_reads());
         match fill {
             Fill::Closed if reader.is_between_messages() => Ok(false),
             Fill::Closed => Err(DisconnectReason::Cut),
-            Fill::Read { bytes, filled } => {
-                self.counters.read(bytes);
+            Fill::Read { filled, .. } => {
                 if filled {
                     // More is waiting: let the core and the other connections have their turn first.
                     tokio::task::yield_now().await;

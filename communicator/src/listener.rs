@@ -7,6 +7,7 @@ use crate::hub::{Hub, Topic};
 use crate::peer;
 use crate::reader::{Expected, FrameReader};
 use crate::socket;
+use crate::transfer;
 use quorate_framework::ReplicaId;
 use socket2::SockRef;
 use std::net::SocketAddr;
@@ -68,6 +69,7 @@ fn admit(hub: &Arc<Hub>, stream: TcpStream, address: SocketAddr) -> bool {
 enum Visitor {
     Peer(ReplicaId, AboutPeer),
     Client,
+    Transfer(ReplicaId),
 }
 
 async fn serve(hub: Arc<Hub>, mut stream: TcpStream, address: SocketAddr, number: u64) {
@@ -82,6 +84,7 @@ async fn serve(hub: Arc<Hub>, mut stream: TcpStream, address: SocketAddr, number
     }
     match shaken.unwrap_or(Err(HandshakeError::TimedOut)) {
         Ok(Visitor::Peer(from, about)) => peer::run(&hub, from, stream, reader, &about).await,
+        Ok(Visitor::Transfer(from)) => transfer::serve(&hub, from, stream, reader),
         Ok(Visitor::Client) => client_session::run(&hub, stream, reader).await,
         Err(error) => {
             hub.counters.refused();
@@ -111,6 +114,11 @@ async fn shake_hands(hub: &Hub, stream: &mut TcpStream, reader: &mut FrameReader
             confirmed?;
             Ok(Visitor::Peer(from, about))
         }
+        Role::Transfer { from, .. } => {
+            socket::prepare_peer(stream, hub.options.silence_timeout)?;
+            exchange::welcome_peer(stream, reader, hub.about()).await?;
+            Ok(Visitor::Transfer(from))
+        }
         Role::Client => {
             socket::prepare_client(stream)?;
             let welcome = ClientWelcome { replica: hub.identity.replica, cluster: hub.identity.cluster };
@@ -124,6 +132,10 @@ fn judge(hub: &Hub, hello: &Hello) -> Result<(), Refusal> {
     hub.identity.judge(hello)?;
     match &hello.role {
         Role::Peer { from, about, .. } => hub.admit(*from, about),
+        Role::Transfer { from, about, .. } => {
+            hub.admit(*from, about)?;
+            hub.admit_transfer(*from, &about.claim)
+        }
         Role::Client if hub.has_room_for_client() => Ok(()),
         Role::Client => {
             let reason = format!("replica {} has too many connections of clients", hub.identity.replica);

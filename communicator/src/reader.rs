@@ -12,7 +12,9 @@ use crate::budget::{Budget, Permit};
 use crate::frame::{FRAME_HEADER_BYTES, FrameHeader, FrameKind, verify};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use quorate_framework::{Lane, WireError, limits};
+use std::future::{Future, poll_fn};
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
@@ -27,6 +29,10 @@ pub enum Expected {
     Requests,
     /// Answers to clients.
     Replies,
+    /// What a peer that pulls a snapshot says.
+    Fetches,
+    /// The parts of a snapshot.
+    Chunks,
 }
 
 impl Expected {
@@ -36,6 +42,8 @@ impl Expected {
             Expected::Peer => kind.peer_class().is_some(),
             Expected::Requests => kind == FrameKind::Request,
             Expected::Replies => kind == FrameKind::Reply,
+            Expected::Fetches => kind == FrameKind::Fetch,
+            Expected::Chunks => kind == FrameKind::Chunk,
         };
         if right {
             Ok(())
@@ -93,6 +101,32 @@ struct Direct {
     end: usize,
 }
 
+/// The read calls that brought nothing. A runtime does not say whether a read that has to wait has asked the kernel before; it asks
+/// exactly if the read before it filled its room, since it cannot know then that nothing is left.
+#[derive(Debug, Default)]
+struct EmptyReads {
+    asks_first: bool,
+    count: u64,
+}
+
+impl EmptyReads {
+    /// Makes one read into `room` bytes.
+    async fn watch(&mut self, room: usize, read: impl Future<Output = io::Result<usize>>) -> io::Result<usize> {
+        let mut read = pin!(read);
+        let asks_first = &mut self.asks_first;
+        let count = &mut self.count;
+        let bytes = poll_fn(|context| {
+            let polled = read.as_mut().poll(context);
+            *count += u64::from(polled.is_pending() && std::mem::take(asks_first));
+            polled
+        })
+        .await?;
+        self.asks_first = bytes == room;
+        self.count += u64::from(bytes == 0);
+        Ok(bytes)
+    }
+}
+
 /// Reads one connection.
 #[derive(Debug)]
 pub struct FrameReader {
@@ -101,13 +135,21 @@ pub struct FrameReader {
     assemblies: [Option<Assembly>; 5],
     direct: Option<Direct>,
     budget: Option<Arc<Budget>>,
+    empty_reads: EmptyReads,
 }
 
 impl FrameReader {
     /// A reader for a new connection. Allocates nothing before the first read.
     #[must_use]
     pub fn new(expected: Expected) -> FrameReader {
-        FrameReader { expected, buffer: BytesMut::new(), assemblies: Default::default(), direct: None, budget: None }
+        FrameReader {
+            expected,
+            buffer: BytesMut::new(),
+            assemblies: Default::default(),
+            direct: None,
+            budget: None,
+            empty_reads: EmptyReads::default(),
+        }
     }
 
     /// Says what may come from now on.
@@ -140,12 +182,19 @@ impl FrameReader {
     pub async fn fill<R: AsyncRead + Unpin>(&mut self, source: &mut R) -> io::Result<Fill> {
         let (room, bytes) = if let Some(direct) = &mut self.direct {
             let room = direct.end - direct.assembly.body.len();
-            (room, source.read_buf(&mut (&mut direct.assembly.body).limit(room)).await?)
+            let mut rest = (&mut direct.assembly.body).limit(room);
+            (room, self.empty_reads.watch(room, source.read_buf(&mut rest)).await?)
         } else {
             self.make_room();
-            (self.buffer.capacity() - self.buffer.len(), source.read_buf(&mut self.buffer).await?)
+            let room = self.buffer.capacity() - self.buffer.len();
+            (room, self.empty_reads.watch(room, source.read_buf(&mut self.buffer)).await?)
         };
         Ok(if bytes == 0 { Fill::Closed } else { Fill::Read { bytes, filled: bytes == room } })
+    }
+
+    /// Read calls that brought nothing (nothing was there, or the end), since this was last asked.
+    pub fn take_empty_reads(&mut self) -> u64 {
+        std::mem::take(&mut self.empty_reads.count)
     }
 
     /// The next complete message of what was read.

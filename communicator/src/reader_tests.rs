@@ -286,3 +286,50 @@ proptest! {
         let _ = read_all(&mut peer_reader(), bytes, sizes);
     }
 }
+
+/// Gives all the room that is asked for, or one byte, or lets wait once, as its steps say.
+struct Steps(std::vec::IntoIter<Step>);
+
+enum Step {
+    Full,
+    OneByte,
+    Wait,
+}
+
+impl AsyncRead for Steps {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, room: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self.0.next() {
+            Some(Step::Full) => {
+                let all = room.remaining();
+                room.initialize_unfilled().fill(0);
+                room.advance(all);
+            }
+            Some(Step::OneByte) => room.put_slice(&[0]),
+            Some(Step::Wait) => {
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            None => return Poll::Ready(Ok(())),
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[test]
+fn a_read_that_waits_has_asked_the_kernel_only_if_the_one_before_filled_its_room() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let mut reader = peer_reader();
+    let steps =
+        vec![Step::Wait, Step::OneByte, Step::Wait, Step::Wait, Step::Full, Step::Wait, Step::Wait, Step::OneByte];
+    let mut source = Steps(steps.into_iter());
+    let mut empty = Vec::new();
+    for _ in 0..4 {
+        runtime.block_on(reader.fill(&mut source)).expect("no error");
+        empty.push(reader.take_empty_reads());
+    }
+    assert_eq!(
+        empty,
+        [0, 0, 1, 1],
+        "the first waits ask nobody, the first after the full read does, and the end is a read"
+    );
+}

@@ -7,6 +7,8 @@
 //!                        │  store: a write set over it;  sessions: changed in place, undone by a journal
 //! ```
 
+mod checkpoint;
+
 use crate::frame::State;
 use crate::overlay::{Overlaid, WriteSet};
 use crate::replicated_limits::ReplicatedLimits;
@@ -180,8 +182,12 @@ impl<S: OrderedStore> KvExecutor<S> {
                 results: &mut self.results,
             };
             let position = Position(range.first.0 + promoted as u64);
+            if S::KEEPS_EXECUTOR_STATE {
+                state.sessions.open_journal();
+            }
             outcome.transactions +=
                 run(&mut state, position, &range.batches[promoted..], ReplyKind::Committed, &mut wanted)?;
+            self.keep_state(last)?;
             self.store.commit(range.last()).map_err(store_failed)?;
         }
         self.executed = range.last();
@@ -285,6 +291,7 @@ impl<S: OrderedStore> KvExecutor<S> {
             return Ok((0, rest));
         }
         let Some(speculation) = self.speculation.take() else { return Ok((0, None)) };
+        self.keep_state(last_block(&speculation.range, self.block))?;
         self.sessions.keep_changes();
         speculation.writes.promote(&mut self.store, speculation.range.last()).map_err(store_failed)?;
         if answers {
@@ -366,6 +373,11 @@ fn announce<K: KeyValue>(state: &State<'_, K>, batches: &[Batch]) -> usize {
         keys += state.announce(&batch.payload);
     }
     batches.len()
+}
+
+/// The block of a range's last batch.
+fn last_block(range: &ExecuteRange, before: BlockId) -> BlockId {
+    range.batches.last().map_or(before, |batch| batch.block)
 }
 
 fn store_failed(error: StoreError) -> ExecutorError {

@@ -5,7 +5,9 @@
 //! position, views, digest. Callers are generic over them; nothing here is called through a pointer.
 
 use crate::digest::EntryDigest;
-use quorate_framework::{Digest, Position};
+use crate::replicated_limits::ReplicatedLimits;
+use crate::session::{SessionChanges, SessionTable};
+use quorate_framework::{BlockId, Digest, Position};
 use std::ops::{Bound, ControlFlow, Deref};
 use thiserror::Error;
 
@@ -80,6 +82,19 @@ pub trait KeyValue {
 /// Keys with their values, as [`OrderedStore::range`] gives them.
 pub type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
+/// What belongs to the replicated state beside the entries, at the end of a batch.
+#[derive(Debug)]
+pub struct ExecutorState<'a> {
+    /// The block that stands at the batch's last position.
+    pub block: BlockId,
+    /// The limits.
+    pub limits: &'a ReplicatedLimits,
+    /// The session table after the batch.
+    pub sessions: &'a SessionTable,
+    /// What changed in it.
+    pub changes: SessionChanges,
+}
+
 /// A store whose keys are ordered bytewise.
 ///
 /// Writes join the open batch and are seen at once by reads of the store; [`OrderedStore::commit`] closes the batch: all of it is
@@ -87,6 +102,31 @@ pub type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 pub trait OrderedStore: KeyValue + Send {
     /// A handle to the state as it was at a commit. May cost while it is alive; dropping it ends that.
     type View: Send;
+
+    /// Whether the store keeps what belongs to the state beside the entries, so that a start goes on from it alone. If not,
+    /// [`OrderedStore::keep_state`] is never called.
+    const KEEPS_EXECUTOR_STATE: bool = false;
+
+    /// Whether [`OrderedStore::keys`] is exact.
+    const COUNTS_KEYS: bool = true;
+
+    /// Joins what changed beside the entries to the open batch; the commit follows.
+    ///
+    /// # Errors
+    /// [`StoreError::Medium`].
+    fn keep_state(&mut self, state: ExecutorState<'_>) -> Result<(), StoreError> {
+        drop(state);
+        Ok(())
+    }
+
+    /// Makes everything that is committed survive a power cut; gives the position up to which the store now vouches for itself. A store
+    /// in memory vouches for nothing. Blocks.
+    ///
+    /// # Errors
+    /// [`StoreError::Medium`]; final.
+    fn persist(&mut self) -> Result<Position, StoreError> {
+        Ok(Position::ZERO)
+    }
 
     /// The position of the last committed batch.
     fn applied(&self) -> Position;
@@ -132,7 +172,7 @@ pub trait OrderedStore: KeyValue + Send {
         visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), StoreError>;
 
-    /// Keys present.
+    /// Keys present; an estimate where [`OrderedStore::COUNTS_KEYS`] is false.
     fn keys(&self) -> u64;
 
     /// Memory held, in bytes, allocator overhead estimated; for status and admission, not part of the replicated state.

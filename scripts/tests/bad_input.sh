@@ -27,7 +27,8 @@ refused "unknown option '--durration'" --durration 5
 refused '--duration needs a value' --duration
 refused '--repeat '"'3'"': the option is given twice' --repeat 2 --repeat 3
 refused "unexpected argument 'c'" a b c
-claim 'an unknown option, a missing value, an option twice and a third file are refused'
+refused "--base-port '17000': --free-ports is given too" --free-ports --base-port 17000
+claim 'an unknown option, a missing value, an option twice, a third file and options against each other are refused'
 
 refused "machines.conf '/no/such.conf': no such file" /no/such.conf
 refused "machines.conf '$work_folder': not a regular file" "$work_folder"

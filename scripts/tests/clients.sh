@@ -25,8 +25,9 @@ expect_in stdout 'merged 3 results'
 expect_in "$run_folder/result.json" '"throughput_per_s": 3000'
 claim 'the results of several clients are merged into one'
 
-run_script "$work_folder/machines.conf"
+run_script "$work_folder/machines.conf" --free-ports
 expect_status 0
+expect_in "$SHIM_RECORD" '--ports free'
 [[ $(windows) == '683 683 682 ' ]] || not_so "windows are $(windows)"
 claim 'without --window the max_process_txn of the template is split'
 

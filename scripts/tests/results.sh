@@ -43,3 +43,15 @@ expect_in stdout 'throughput per s   500 (250-1000)'
 find_run_folder
 expect_in "$run_folder/result.json" '"throughput_per_s": 5'
 claim 'an even number of runs has the mean of the middle two as median'
+
+SHIM_FIGURES='"cpu_us_per_transaction": 0.25, "socket_calls_per_1000_transactions": 2.5' run_script --quick --repeat 2
+expect_status 0
+expect_in stdout 'CPU per txn, µs'
+expect_in stdout '0.25 (0.25-0.25)'
+find_run_folder
+expect_in "$run_folder/summary.json" '"socket_calls_per_1000_transactions": {"median": 2.5, "min": 2.5, "max": 2.5}'
+SHIM_FIGURES='"cpu_us_per_transaction": null, "socket_calls_per_1000_transactions": 2.5' run_script --quick --repeat 2
+expect_status 0
+expect_not_in stdout 'CPU per txn'
+expect_in stdout 'calls per 1000 txn 2.5'
+claim 'costs per transaction are summed up with the rest, and a null is not taken for a number'

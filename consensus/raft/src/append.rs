@@ -9,7 +9,7 @@ use quorate_framework::{Destination, Position, ReplicaId, Time};
 
 impl Raft {
     /// Follows the sender of a leader's message. False if the message is out of date or the rules are broken.
-    fn follow(&mut self, now: Time, leader: ReplicaId, term: Term, effects: &mut RaftEffects) -> bool {
+    pub(crate) fn follow(&mut self, now: Time, leader: ReplicaId, term: Term, effects: &mut RaftEffects) -> bool {
         if term < self.term() {
             return false;
         }
@@ -128,7 +128,7 @@ impl Raft {
         let ticket = effects.persist(record);
         self.durability.on_append(ticket, last);
         self.adopt_member_lists(first, effects);
-        self.log.trim(self.executed, self.settings.log_memory_bytes);
+        self.trim_log(0);
     }
 
     pub(crate) fn on_heartbeat(&mut self, now: Time, from: ReplicaId, heartbeat: Heartbeat, effects: &mut RaftEffects) {

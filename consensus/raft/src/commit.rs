@@ -31,6 +31,19 @@ impl Raft {
             return;
         }
         self.commit = index;
+        if self.fetch.is_some() {
+            self.drop_useless_fetch(effects);
+        }
+        self.hand_over(effects);
+    }
+
+    /// Hands what is committed and was not handed over to the executor.
+    pub(crate) fn hand_over(&mut self, effects: &mut RaftEffects) {
+        let index = self.commit;
+        if index <= self.handed {
+            // The executor's state, or the snapshot it installs, is further than this replica knows to be committed.
+            return;
+        }
         let first = self.handed.next();
         let count = (index.0 - self.handed.0) as usize;
         let mut batches = Vec::with_capacity(count);
@@ -39,7 +52,9 @@ impl Raft {
             batches.push(Batch { block, kind: entry.kind(), payload: entry.payload() });
         }
         if batches.len() != count {
-            return self.halt(effects, format!("commit {index} is beyond the log's last {}", self.log.last_index()));
+            let (base, last) = (self.log.base_index(), self.log.last_index());
+            return self
+                .halt(effects, format!("{first} to {index} are to be executed, and the log is {base} to {last}"));
         }
         self.handed = index;
         effects.push(Effect::Execute(ExecuteRange { first, batches }));
@@ -53,29 +68,49 @@ impl Raft {
 
     /// Takes over the member lists among the entries from `first` on: a list counts from when it is appended.
     pub(crate) fn adopt_member_lists(&mut self, first: Position, effects: &mut RaftEffects) {
-        let lists = self.log.from(first).zip(first.0..).filter(|((_, entry), _)| entry.kind() == EntryKind::Membership);
-        let Some((payload, index)) = lists.map(|((_, entry), index)| (entry.payload(), Position(index))).last() else {
+        let entries = self.log.from(first).zip(first.0..);
+        let lists = entries.filter(|((_, entry), _)| entry.kind() == EntryKind::Membership);
+        // Allocates only if there is one.
+        let lists: Vec<(Position, Bytes)> =
+            lists.map(|((_, entry), index)| (Position(index), entry.payload())).collect();
+        if lists.is_empty() {
             return;
-        };
-        match control::decode::<MemberVector>("member list", &payload) {
-            Ok(members) => {
-                let changed = *self.members() != members;
-                self.member_lists.push((index, members));
-                if changed {
-                    effects.push(Effect::Members(self.members().clone()));
-                }
-            }
-            Err(error) => self.halt(effects, error.to_string()),
         }
+        let before = self.members().clone();
+        for (index, payload) in lists {
+            match control::decode::<MemberVector>("member list", &payload) {
+                Ok(members) => self.member_lists.push((index, members)),
+                Err(error) => return self.halt(effects, error.to_string()),
+            }
+        }
+        self.tell_changed_members(&before, effects);
+    }
+
+    fn tell_changed_members(&self, before: &MemberVector, effects: &mut RaftEffects) {
+        if self.members() != before {
+            effects.push(Effect::Members(self.members().clone()));
+        }
+    }
+
+    /// The member list of an installed snapshot takes the place of those up to its position; with the log go all others.
+    pub(crate) fn take_members_of_snapshot(
+        &mut self,
+        position: Position,
+        members: MemberVector,
+        log_stays: bool,
+        effects: &mut RaftEffects,
+    ) {
+        let before = self.members().clone();
+        self.member_lists.retain(|(index, _)| log_stays && *index > position);
+        self.member_lists.insert(0, (position, members));
+        self.tell_changed_members(&before, effects);
     }
 
     /// Entries from `first` on are gone, and with them their member lists.
     pub(crate) fn drop_member_lists(&mut self, first: Position, effects: &mut RaftEffects) {
         let before = self.members().clone();
-        // The list of the forming stands at index 0 and stays.
+        // The list of the forming, or of a snapshot, is not above the commit and stays.
         self.member_lists.retain(|(index, _)| *index < first);
-        if *self.members() != before {
-            effects.push(Effect::Members(self.members().clone()));
-        }
+        self.tell_changed_members(&before, effects);
     }
 }

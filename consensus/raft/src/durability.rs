@@ -1,6 +1,7 @@
 //! How far the log is durable: derived from tickets, never from an index, which can be truncated and used again.
 
-use quorate_framework::{Position, Ticket};
+use crate::stall::HandedOut;
+use quorate_framework::{Position, Ticket, Time};
 use std::collections::VecDeque;
 
 /// The durable end of the log, and what is on its way.
@@ -13,6 +14,10 @@ pub(crate) struct Durability {
     hard_state: Ticket,
     /// Everything up to this ticket is durable.
     reached: Ticket,
+    /// The newest ticket given out.
+    issued: Ticket,
+    /// When what is not durable was given out.
+    unpersisted: HandedOut<Ticket>,
 }
 
 impl Durability {
@@ -22,6 +27,8 @@ impl Durability {
             pending: VecDeque::new(),
             hard_state: Ticket::RECOVERED,
             reached: Ticket::RECOVERED,
+            issued: Ticket::RECOVERED,
+            unpersisted: HandedOut::default(),
         }
     }
 
@@ -49,10 +56,32 @@ impl Durability {
 
     pub(crate) fn on_append(&mut self, ticket: Ticket, last: Position) {
         self.pending.push_back((ticket, last));
+        self.issued = ticket;
+    }
+
+    /// A snapshot up to `last` was installed, and the log above `common`, the commit before it, is dropped. Until the record that
+    /// says so is durable, only what was committed before counts.
+    pub(crate) fn on_reset(&mut self, ticket: Ticket, last: Position, common: Position) {
+        self.persisted = self.persisted.min(common);
+        self.pending.iter_mut().for_each(|(_, index)| *index = (*index).min(common));
+        self.on_append(ticket, last);
+    }
+
+    /// Since when the oldest record that is not durable waits.
+    pub(crate) fn oldest_unpersisted(&self) -> Option<Time> {
+        self.unpersisted.oldest()
+    }
+
+    /// Records given out by the present event wait since now.
+    pub(crate) fn note_issued(&mut self, now: Time) {
+        if self.issued > self.reached {
+            self.unpersisted.note(self.issued, now);
+        }
     }
 
     pub(crate) fn on_hard_state(&mut self, ticket: Ticket) {
         self.hard_state = ticket;
+        self.issued = ticket;
     }
 
     /// Entries from `first` on are gone: tickets that stood for them stand for what is left.
@@ -64,6 +93,7 @@ impl Durability {
 
     pub(crate) fn on_persisted(&mut self, ticket: Ticket) {
         self.reached = self.reached.max(ticket);
+        self.unpersisted.answered(ticket);
         while let Some((_, last)) = self.pending.front().filter(|(pending, _)| *pending <= ticket) {
             self.persisted = self.persisted.max(*last);
             self.pending.pop_front();

@@ -7,17 +7,24 @@ use quorate_framework::{PeerStatus, Position, ProtocolStatus};
 
 impl Raft {
     pub(crate) fn check_invariants(&self) -> Result<(), String> {
+        if self.halted {
+            // It has said what is wrong, and does nothing more.
+            return Ok(());
+        }
         self.check_pointers()?;
         self.check_votes()?;
+        self.check_snapshots()?;
         self.check_followers()
     }
 
     fn check_pointers(&self) -> Result<(), String> {
         let (base, last) = (self.log.base_index(), self.log.last_index());
-        let order: [(&str, Position, Position); 6] = [
+        let order: [(&str, Position, Position); 8] = [
             ("base <= executed", base, self.executed),
+            ("base <= commit", base, self.commit),
             ("executed <= handed", self.executed, self.handed),
-            ("handed <= commit", self.handed, self.commit),
+            ("handed <= commit", self.handed, self.commit.max(self.handed_without_log)),
+            ("snapshot <= commit", self.snapshot, self.commit),
             ("commit <= last", self.commit, last),
             ("verified <= last", self.verified, last),
             ("persisted <= last", self.durability.persisted(), last),
@@ -46,6 +53,24 @@ impl Raft {
         }
     }
 
+    fn check_snapshots(&self) -> Result<(), String> {
+        if self.forgotten > self.snapshot {
+            return Err(format!(
+                "snapshots: the log is forgotten up to {}, the snapshot is {}",
+                self.forgotten, self.snapshot
+            ));
+        }
+        match &self.fetch {
+            Some(fetch) if fetch.is_installing() && self.handed < fetch.position() => {
+                Err(format!("snapshots: installs {}, and only {} is handed over", fetch.position(), self.handed))
+            }
+            Some(fetch) if !fetch.is_installing() && fetch.position() <= self.commit => {
+                Err(format!("snapshots: fetches {}, and commit is {}", fetch.position(), self.commit))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn check_followers(&self) -> Result<(), String> {
         let Role::Leader(leadership) = &self.role else { return Ok(()) };
         let last = self.log.last_index();
@@ -55,6 +80,9 @@ impl Raft {
                     "window: replica {id}: matched {}, next {}, last {last}",
                     progress.matched, progress.next
                 ));
+            }
+            if progress.transfer().is_some() && !progress.connected {
+                return Err(format!("snapshots: replica {id} is served without a link"));
             }
             if progress.in_flight_messages() > self.settings.in_flight_messages.max(1) {
                 return Err(format!("window: replica {id} has {} messages in flight", progress.in_flight_messages()));
@@ -103,6 +131,13 @@ impl Raft {
                 ("conflicts", counters.conflicts),
                 ("in_flight_timeouts", counters.in_flight_timeouts),
                 ("log_refused_busy", counters.refused_busy),
+                ("stall_step_downs", counters.stall_step_downs),
+                ("term_anomalies", counters.term_anomalies),
+                ("snapshots_taken", counters.snapshots_taken),
+                ("snapshots_offered", counters.snapshots_offered),
+                ("snapshots_given_up", counters.snapshots_given_up),
+                ("snapshots_installed", counters.snapshots_installed),
+                ("snapshots_not_fetched", counters.snapshots_not_fetched),
             ],
         }
     }

@@ -133,6 +133,25 @@ impl Log {
         }
     }
 
+    /// Drops everything: the log goes on above a snapshot.
+    pub(crate) fn reset(&mut self, index: Position, term: Term) {
+        *self = Log { base_index: index, base_term: term, ..Log::default() };
+    }
+
+    /// The index below the tail that ends at `end`: at most so many entries and bytes of them lie above it. Not below the base.
+    pub(crate) fn below_tail(&self, end: Position, entries: usize, bytes: usize) -> Position {
+        let held = (end.0.saturating_sub(self.base_index.0) as usize).min(self.entries.len());
+        let (mut kept, mut kept_bytes) = (0, 0);
+        for (_, entry) in self.entries.range(..held).rev().take(entries) {
+            kept_bytes += entry.encoded_length();
+            if kept_bytes > bytes {
+                break;
+            }
+            kept += 1;
+        }
+        Position(end.0 - kept)
+    }
+
     /// The first index of the run of entries with the term of `index`, not below `floor`.
     pub(crate) fn first_of_term(&self, index: Position, floor: Position) -> Position {
         let Some(term) = self.term_at(index) else { return index };
@@ -230,6 +249,19 @@ mod tests {
         );
         log.trim(Position(4), 0);
         assert_eq!((log.last_index(), log.last_term()), (Position(4), Term(5)), "an empty log keeps its end");
+    }
+
+    #[test]
+    fn a_tail_is_bounded_in_entries_and_in_bytes_and_by_what_is_there() {
+        let mut log = Log::default();
+        append(&mut log, 1, 10, 74);
+        assert_eq!(log.below_tail(Position(8), 3, 10_000), Position(5));
+        assert_eq!(log.below_tail(Position(8), 100, 250), Position(6), "two of 100 bytes each");
+        assert_eq!(log.below_tail(Position(8), 100, 10_000), Position(0));
+        log.reset(Position(20), Term(2));
+        append(&mut log, 2, 5, 74);
+        assert_eq!(log.below_tail(Position(22), 100, 10_000), Position(20));
+        assert_eq!((log.below_tail(Position(20), 9, 9), log.last_index()), (Position(20), Position(25)));
     }
 
     proptest! {

@@ -3,6 +3,7 @@
 //! A message promises nothing and leaves at once. A promise is relied on after a crash, so it leaves only once the records it depends
 //! on are durable. A leader's term is durable since its candidacy, so what a leader says is a message.
 
+use crate::install::{InstallSnapshot, InstallSnapshotReply};
 use crate::term::{Term, read_entry_head};
 use quorate_framework::entry::{Entry, decode_group, group_checksum, share_entries};
 use quorate_framework::{Decoder, Encoder, Lane, Position, Wire, WireError, control};
@@ -19,6 +20,8 @@ pub enum RaftMessage {
     PreVote(VoteRequest),
     /// The answer; binds nobody.
     PreVoteReply(VoteReply),
+    /// A snapshot is ready to be pulled (Raft §7).
+    InstallSnapshot(InstallSnapshot),
 }
 
 /// A promise: sent once what it depends on is durable.
@@ -32,6 +35,8 @@ pub enum RaftPromise {
     AppendReply(AppendReply),
     /// The answer to a heartbeat.
     HeartbeatReply(HeartbeatReply),
+    /// What became of an offered snapshot.
+    InstallSnapshotReply(InstallSnapshotReply),
 }
 
 /// Entries to be appended.
@@ -130,6 +135,8 @@ const REQUEST_VOTE: u8 = 5;
 const VOTE_REPLY: u8 = 6;
 const APPEND_REPLY: u8 = 7;
 const HEARTBEAT_REPLY: u8 = 8;
+const INSTALL_SNAPSHOT: u8 = 9;
+const INSTALL_SNAPSHOT_REPLY: u8 = 10;
 
 fn put<T: Serialize>(encoder: &mut Encoder, tag: u8, value: &T) {
     encoder.put_u8(tag);
@@ -144,7 +151,11 @@ impl Wire for RaftMessage {
     fn lane(&self) -> Lane {
         match self {
             RaftMessage::Append(_) => Lane::Replication,
-            RaftMessage::Heartbeat(_) | RaftMessage::PreVote(_) | RaftMessage::PreVoteReply(_) => Lane::Control,
+            // Only the offer; the snapshot has its own connection.
+            RaftMessage::Heartbeat(_)
+            | RaftMessage::PreVote(_)
+            | RaftMessage::PreVoteReply(_)
+            | RaftMessage::InstallSnapshot(_) => Lane::Control,
         }
     }
 
@@ -154,6 +165,7 @@ impl Wire for RaftMessage {
             RaftMessage::Heartbeat(heartbeat) => put(encoder, HEARTBEAT, heartbeat),
             RaftMessage::PreVote(request) => put(encoder, PRE_VOTE, request),
             RaftMessage::PreVoteReply(reply) => put(encoder, PRE_VOTE_REPLY, reply),
+            RaftMessage::InstallSnapshot(offer) => put(encoder, INSTALL_SNAPSHOT, offer),
         }
     }
 
@@ -163,6 +175,7 @@ impl Wire for RaftMessage {
             HEARTBEAT => RaftMessage::Heartbeat(get(&mut decoder, "heartbeat")?),
             PRE_VOTE => RaftMessage::PreVote(get(&mut decoder, "pre-vote")?),
             PRE_VOTE_REPLY => RaftMessage::PreVoteReply(get(&mut decoder, "pre-vote reply")?),
+            INSTALL_SNAPSHOT => RaftMessage::InstallSnapshot(InstallSnapshot::decode(&mut decoder)?),
             other => return Err(WireError::Meaningless { what: "message tag", value: u64::from(other) }),
         };
         decoder.finish("message")?;
@@ -173,7 +186,7 @@ impl Wire for RaftMessage {
 impl Wire for RaftPromise {
     fn lane(&self) -> Lane {
         match self {
-            RaftPromise::AppendReply(_) => Lane::Acknowledgement,
+            RaftPromise::AppendReply(_) | RaftPromise::InstallSnapshotReply(_) => Lane::Acknowledgement,
             RaftPromise::RequestVote(_) | RaftPromise::VoteReply(_) | RaftPromise::HeartbeatReply(_) => Lane::Control,
         }
     }
@@ -184,6 +197,7 @@ impl Wire for RaftPromise {
             RaftPromise::VoteReply(reply) => put(encoder, VOTE_REPLY, reply),
             RaftPromise::AppendReply(reply) => put(encoder, APPEND_REPLY, reply),
             RaftPromise::HeartbeatReply(reply) => put(encoder, HEARTBEAT_REPLY, reply),
+            RaftPromise::InstallSnapshotReply(reply) => put(encoder, INSTALL_SNAPSHOT_REPLY, reply),
         }
     }
 
@@ -193,6 +207,9 @@ impl Wire for RaftPromise {
             VOTE_REPLY => RaftPromise::VoteReply(get(&mut decoder, "vote reply")?),
             APPEND_REPLY => RaftPromise::AppendReply(get(&mut decoder, "append reply")?),
             HEARTBEAT_REPLY => RaftPromise::HeartbeatReply(get(&mut decoder, "heartbeat reply")?),
+            INSTALL_SNAPSHOT_REPLY => {
+                RaftPromise::InstallSnapshotReply(get(&mut decoder, "reply to a snapshot offer")?)
+            }
             other => return Err(WireError::Meaningless { what: "promise tag", value: u64::from(other) }),
         };
         decoder.finish("promise")?;

@@ -1,6 +1,6 @@
 //! What a leader believes of one follower, and what is on its way to it.
 
-use quorate_framework::{Position, Time};
+use quorate_framework::{Position, ServedSnapshot, Time};
 use std::collections::VecDeque;
 
 /// How entries flow to a follower.
@@ -15,6 +15,21 @@ pub(crate) enum ProgressState {
     Replicate,
     /// The follower needs entries that the log no longer holds. Only heartbeats until it gets a snapshot.
     NeedsSnapshot,
+    /// It is being brought back by a snapshot. Only heartbeats and the offer; the log above the snapshot is held for it.
+    Snapshot(Transfer),
+}
+
+/// A snapshot on its way to a follower.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Transfer {
+    /// What it was offered; none while the node makes it ready.
+    pub(crate) offered: Option<ServedSnapshot>,
+    /// The log above this is held.
+    pub(crate) position: Position,
+    /// When the offer is said again, in case it or its answer was lost.
+    pub(crate) repeat_at: Time,
+    /// When the follower is given up, if it pulls nothing until then.
+    pub(crate) give_up_at: Time,
 }
 
 /// An append on its way.
@@ -38,6 +53,10 @@ pub(crate) struct Progress {
     pub(crate) next: Position,
     /// When it was last heard in this term.
     pub(crate) heard: Option<Time>,
+    /// No snapshot is made ready for it before this.
+    pub(crate) snapshot_not_before: Time,
+    /// After a snapshot: the log is held for it until it has got this far.
+    held_until: Option<Position>,
     /// The number of the last request sent to it.
     last_request: u64,
     /// Answers to requests before this one belong to an earlier state: they may raise `matched`, nothing else.
@@ -55,6 +74,8 @@ impl Progress {
             matched: Position::ZERO,
             next,
             heard: None,
+            snapshot_not_before: Time::ZERO,
+            held_until: None,
             last_request: 0,
             first_request_of_state: 1,
             in_flight: VecDeque::new(),
@@ -88,7 +109,7 @@ impl Progress {
                 self.in_flight.push_back(InFlight { request, last, bytes, sent_at: now });
                 self.in_flight_bytes += bytes;
             }
-            ProgressState::NeedsSnapshot => {}
+            ProgressState::NeedsSnapshot | ProgressState::Snapshot(_) => {}
         }
         request
     }
@@ -111,6 +132,9 @@ impl Progress {
             self.in_flight_bytes -= oldest.bytes;
             self.in_flight.pop_front();
         }
+        if self.held_until.is_some_and(|until| self.matched >= until) {
+            self.held_until = None;
+        }
     }
 
     /// Starts a search at `next`; what is in flight no longer counts.
@@ -128,6 +152,47 @@ impl Progress {
     /// The follower needs a snapshot.
     pub(crate) fn become_needs_snapshot(&mut self) {
         self.enter(ProgressState::NeedsSnapshot);
+        self.held_until = None;
+    }
+
+    /// A snapshot is being made ready for it, which will be at `position` or above.
+    pub(crate) fn become_snapshot(&mut self, transfer: Transfer) {
+        self.enter(ProgressState::Snapshot(transfer));
+    }
+
+    /// The snapshot brought it to a place in the log, of which what follows, up to `end`, is held for it.
+    pub(crate) fn leave_snapshot(&mut self, end: Position) {
+        self.become_replicate();
+        self.held_until = Some(end).filter(|end| *end > self.matched);
+    }
+
+    /// The snapshot on its way to it.
+    pub(crate) fn transfer(&self) -> Option<&Transfer> {
+        match &self.state {
+            ProgressState::Snapshot(transfer) => Some(transfer),
+            _ => None,
+        }
+    }
+
+    /// The snapshot on its way to it.
+    pub(crate) fn transfer_mut(&mut self) -> Option<&mut Transfer> {
+        match &mut self.state {
+            ProgressState::Snapshot(transfer) => Some(transfer),
+            _ => None,
+        }
+    }
+
+    /// The log above this is held for it.
+    pub(crate) fn holds_above(&self) -> Option<Position> {
+        match &self.state {
+            ProgressState::Snapshot(transfer) => Some(transfer.position),
+            _ => self.held_until.map(|_| self.matched),
+        }
+    }
+
+    /// Nothing is held for it any longer.
+    pub(crate) fn release(&mut self) {
+        self.held_until = None;
     }
 
     /// When the oldest unanswered append or probe was sent.
@@ -135,7 +200,7 @@ impl Progress {
         match self.state {
             ProgressState::Probe { outstanding } => outstanding.map(|(_, sent_at)| sent_at),
             ProgressState::Replicate => self.in_flight.front().map(|oldest| oldest.sent_at),
-            ProgressState::NeedsSnapshot => None,
+            ProgressState::NeedsSnapshot | ProgressState::Snapshot(_) => None,
         }
     }
 
@@ -152,6 +217,7 @@ impl Progress {
             ProgressState::Probe { .. } => "probe",
             ProgressState::Replicate => "replicate",
             ProgressState::NeedsSnapshot => "needs_snapshot",
+            ProgressState::Snapshot(_) => "snapshot",
         }
     }
 }

@@ -3,16 +3,18 @@
 
 use crate::durability::Durability;
 use crate::election::LeaderElectionManager;
+use crate::fetch::Fetch;
 use crate::log::Log;
 use crate::message::{RaftMessage, RaftPromise};
 use crate::progress::Progress;
 use crate::record::{HardState, RaftRecord};
 use crate::settings::RaftSettings;
+use crate::stall::HandedOut;
 use crate::term::{Term, read_entry_head};
 use quorate_framework::entry::Entry;
 use quorate_framework::{
     Capabilities, ClientPolicy, Consensus, Effect, Effects, Event, HaltReason, Incarnation, Incoming, MemberVector,
-    OperationError, Position, ProtocolStatus, Refusal, ReplicaId, Start, Time, TrustedLinks,
+    Operation, OperationError, OperationId, Position, ProtocolStatus, Refusal, ReplicaId, Start, Time, TrustedLinks,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -64,6 +66,13 @@ pub(crate) struct Counters {
     pub(crate) conflicts: u64,
     pub(crate) in_flight_timeouts: u64,
     pub(crate) refused_busy: u64,
+    pub(crate) stall_step_downs: u64,
+    pub(crate) term_anomalies: u64,
+    pub(crate) snapshots_taken: u64,
+    pub(crate) snapshots_offered: u64,
+    pub(crate) snapshots_given_up: u64,
+    pub(crate) snapshots_installed: u64,
+    pub(crate) snapshots_not_fetched: u64,
 }
 
 /// One replica's Raft core.
@@ -71,7 +80,7 @@ pub(crate) struct Counters {
 pub struct Raft {
     pub(crate) settings: RaftSettings,
     pub(crate) replica: ReplicaId,
-    /// The member list of the forming, and those of the log by index; the last one counts.
+    /// The member list of the forming or of the snapshot, and those of the log by index; the last one counts.
     pub(crate) member_lists: Vec<(Position, MemberVector)>,
     pub(crate) hard_state: HardState,
     pub(crate) role: Role,
@@ -86,6 +95,18 @@ pub struct Raft {
     pub(crate) handed: Position,
     /// Executed up to here.
     pub(crate) executed: Position,
+    /// Handed over without the log: what the executor's state held at the start, or a snapshot that was installed.
+    pub(crate) handed_without_log: Position,
+    /// When what is not executed was handed over.
+    pub(crate) executing: HandedOut<Position>,
+    /// The last durable snapshot covers up to here.
+    pub(crate) snapshot: Position,
+    /// The durable log may have forgotten up to here.
+    pub(crate) forgotten: Position,
+    /// Operators that wait for a snapshot at this position or above.
+    pub(crate) snapshot_operators: Vec<(OperationId, Position)>,
+    /// The snapshot that is being fetched or installed.
+    pub(crate) fetch: Option<Fetch>,
     /// Links that are up, with the peer's incarnation.
     pub(crate) links: BTreeMap<ReplicaId, Incarnation>,
     /// Whether the link to the leader was lost and not come up since: only then may this replica help to unseat it early.
@@ -114,6 +135,12 @@ impl Raft {
             commit: Position::ZERO,
             handed: Position::ZERO,
             executed: Position::ZERO,
+            handed_without_log: Position::ZERO,
+            executing: HandedOut::default(),
+            snapshot: Position::ZERO,
+            forgotten: Position::ZERO,
+            snapshot_operators: Vec::new(),
+            fetch: None,
             links: BTreeMap::new(),
             leader_link_lost: false,
             counters: Counters::default(),
@@ -181,7 +208,6 @@ impl Raft {
 
     fn start(&mut self, now: Time, start: Start<Raft>, effects: &mut RaftEffects) {
         self.replica = start.replica;
-        self.member_lists = vec![(Position::ZERO, start.members)];
         let (base_index, base_term) = start.state.base;
         let mut entries = Vec::with_capacity(start.state.entries.len());
         for entry in start.state.entries {
@@ -191,15 +217,37 @@ impl Raft {
             }
         }
         self.log = Log::recovered((base_index, base_term), entries);
+        self.durability = Durability::recovered(self.log.last_index());
         self.hard_state = start.state.hard_state;
         if self.log.last_term() > self.hard_state.term {
-            // DESIGN §4: the larger of both counts; no vote of that term is known, so none may be given in it.
-            self.hard_state = HardState { term: self.log.last_term(), voted_for: Some(self.replica) };
+            // DESIGN §4: the larger of both counts; no vote of that term is known, so none may be given to another in it.
+            self.counters.term_anomalies += 1;
+            self.set_hard_state(HardState { term: self.log.last_term(), voted_for: Some(self.replica) }, effects);
         }
-        self.durability = Durability::recovered(self.log.last_index());
-        (self.commit, self.handed, self.executed) = (base_index, base_index, base_index);
-        self.verified = base_index;
-        self.adopt_member_lists(base_index.next(), effects);
+        let (snapshot, snapshot_term) = start.state.snapshot;
+        if snapshot > base_index && self.log.term_at(snapshot) != Some(snapshot_term) {
+            let last = self.log.last_index();
+            return self
+                .halt(effects, format!("the log, {base_index} to {last}, does not join the snapshot at {snapshot}"));
+        }
+        if start.executed < base_index {
+            let executed = start.executed;
+            return self
+                .halt(effects, format!("the state holds up to {executed}, and the log begins after {base_index}"));
+        }
+        (self.snapshot, self.commit) = (snapshot, base_index.max(snapshot));
+        // Whatever the state holds beyond is committed, but only a leader can say by which entries.
+        (self.handed, self.executed, self.handed_without_log) = (start.executed, start.executed, start.executed);
+        self.verified = self.commit;
+        self.member_lists = match start.state.snapshot_members {
+            Some(members) => vec![(snapshot, members)],
+            None => vec![(Position::ZERO, start.members.clone())],
+        };
+        self.adopt_member_lists(self.member_lists[0].0.next().max(base_index.next()), effects);
+        if *self.members() != start.members {
+            effects.push(Effect::Members(self.members().clone()));
+        }
+        self.hand_over(effects);
         self.manager = LeaderElectionManager::new(
             now,
             self.settings.heartbeat_interval,
@@ -252,6 +300,12 @@ impl Raft {
         match incoming {
             Incoming::Message(RaftMessage::Append(append)) => self.on_append(now, from, append, effects),
             Incoming::Message(RaftMessage::Heartbeat(heartbeat)) => self.on_heartbeat(now, from, heartbeat, effects),
+            Incoming::Message(RaftMessage::InstallSnapshot(offer)) => {
+                self.on_install_snapshot(now, from, offer, effects);
+            }
+            Incoming::Promise(RaftPromise::InstallSnapshotReply(reply)) => {
+                self.on_install_reply(now, from, reply, effects);
+            }
             Incoming::Message(RaftMessage::PreVote(request)) => self.on_pre_vote(now, from, request, effects),
             Incoming::Message(RaftMessage::PreVoteReply(reply)) => self.on_pre_vote_reply(now, from, reply, effects),
             Incoming::Promise(RaftPromise::RequestVote(request)) => self.on_request_vote(now, from, request, effects),
@@ -285,6 +339,7 @@ impl Raft {
             self.counters.step_downs += 1;
             // Entries stay in the log: a majority may hold them already. Their fate is unknown to whoever waits.
             effects.push(Effect::Forsaken { from: self.commit.next() });
+            self.withdraw_all_snapshots(effects);
         }
         if was_leader || leader.is_none() {
             self.manager.step_down(now, effects.random_u64());
@@ -308,6 +363,13 @@ impl Raft {
         } else if self.manager.election_is_due(now) {
             self.campaign(now, effects);
         }
+    }
+
+    /// Everything up to a position is executed; what the log need not hold any longer may go.
+    pub(crate) fn on_executed(&mut self, position: Position) {
+        self.executed = self.executed.max(position);
+        self.executing.answered(position);
+        self.trim_log(0);
     }
 
     fn on_persisted(&mut self, now: Time, effects: &mut RaftEffects) {
@@ -341,6 +403,7 @@ impl Consensus for Raft {
             Event::Read(reads) => {
                 reads.into_iter().for_each(|read| effects.refuse(read.proposal, Refusal::Unsupported));
             }
+            Event::Operate { id, operation: Operation::TakeSnapshot } => self.on_snapshot_wanted(id, effects),
             Event::Operate { id, .. } => {
                 effects.push(Effect::Operated { id, result: Err(OperationError::Unsupported) });
             }
@@ -348,14 +411,20 @@ impl Consensus for Raft {
                 self.durability.on_persisted(ticket);
                 self.on_persisted(now, effects);
             }
-            Event::Executed { position, .. } => {
-                self.executed = self.executed.max(position);
-                self.log.trim(self.executed, self.settings.log_memory_bytes);
-            }
+            Event::Executed { position, .. } => self.on_executed(position),
             Event::Tick => self.on_tick(now, effects),
-            // Raft asks for none of these before snapshots exist.
-            Event::SnapshotTaken { .. } | Event::SnapshotInstalled { .. } | Event::PayloadFetched { .. } => {}
+            Event::SnapshotDue => self.on_snapshot_due(effects),
+            Event::SnapshotTaken { position, .. } => self.on_snapshot_taken(position, effects),
+            Event::SnapshotReady { to, snapshot } => self.on_snapshot_ready(now, to, snapshot, effects),
+            Event::SnapshotUnready { to } => self.on_snapshot_unready(now, to, effects),
+            Event::SnapshotProgress { peer } => self.on_snapshot_progress(now, peer),
+            Event::SnapshotFetched { id } => self.on_snapshot_fetched(id, effects),
+            Event::SnapshotNotFetched { id } => self.on_snapshot_not_fetched(id, effects),
+            Event::SnapshotInstalled { position } => self.on_snapshot_installed(position, effects),
+            // Raft asks for no payload.
+            Event::PayloadFetched { .. } => {}
         }
+        self.note_handed_out(now);
     }
 
     fn next_deadline(&self) -> Option<Time> {
@@ -374,7 +443,7 @@ impl Consensus for Raft {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::default()
+        Capabilities { snapshots: self.settings.snapshots, ..Capabilities::default() }
     }
 
     fn verifier(&self) -> TrustedLinks {

@@ -27,8 +27,7 @@ impl Raft {
             return;
         }
         let wanted: usize = proposals.iter().map(|proposal| proposal.frame().bytes.len() + ENTRY_OVERHEAD).sum();
-        let limit = self.settings.log_memory_bytes;
-        self.log.trim(self.executed, limit.saturating_sub(wanted));
+        let limit = self.trim_log(wanted);
         let mut room = limit.saturating_sub(self.log.pinned_bytes());
         // An entry above the whole bound still passes, alone.
         let mut alone = self.commit == self.log.last_index();
@@ -93,7 +92,7 @@ impl Raft {
             let ready = match progress.state {
                 ProgressState::Probe { outstanding } => outstanding.is_none(),
                 ProgressState::Replicate => progress.next <= last,
-                ProgressState::NeedsSnapshot => false,
+                ProgressState::NeedsSnapshot | ProgressState::Snapshot(_) => false,
             };
             let (messages, bytes) = (self.settings.in_flight_messages, self.settings.in_flight_bytes);
             if !ready || !progress.has_room(messages, bytes) || !self.send_append(now, to, Load::Entries, effects) {
@@ -107,7 +106,7 @@ impl Raft {
         let Some(next) = self.follower(to).map(|progress| progress.next) else { return false };
         let previous_index = Position(next.0 - 1);
         let Some(previous_term) = self.log.term_at(previous_index) else {
-            self.with_follower(to, Progress::become_needs_snapshot);
+            self.on_below_the_log(now, to, effects);
             return false;
         };
         let (entries, bytes) = match load {
@@ -152,24 +151,37 @@ impl Raft {
         }
         match reply.outcome {
             AppendOutcome::Matched(index) => {
-                if index > self.log.last_index() {
-                    let last = self.log.last_index();
-                    return self
-                        .halt(effects, format!("replica {from} matched {index}, beyond the leader's last {last}"));
-                }
-                self.with_follower(from, |progress| {
-                    let probe_answered = progress.is_outstanding_probe(reply.request);
-                    progress.on_matched(index);
-                    if probe_answered {
-                        progress.become_replicate();
-                    }
-                });
-                self.advance_commit(effects);
+                return self.on_follower_matched(now, from, Some(reply.request), index, effects);
             }
             AppendOutcome::Conflict { term, index } => self.on_conflict(from, reply.request, term, index),
             // The term of the reply was not newer, so it answers a leadership that is over.
             AppendOutcome::StaleTerm => return,
         }
+        self.send_to(now, from, effects);
+    }
+
+    /// A follower's log is known to equal this one up to `index`, durably; said in answer to an append, or to something else.
+    pub(crate) fn on_follower_matched(
+        &mut self,
+        now: Time,
+        from: ReplicaId,
+        request: Option<u64>,
+        index: Position,
+        effects: &mut RaftEffects,
+    ) {
+        if index > self.log.last_index() {
+            let last = self.log.last_index();
+            return self.halt(effects, format!("replica {from} matched {index}, beyond the leader's last {last}"));
+        }
+        self.with_follower(from, |progress| {
+            let probe_answered = request.is_some_and(|request| progress.is_outstanding_probe(request));
+            progress.on_matched(index);
+            if probe_answered {
+                progress.become_replicate();
+            }
+        });
+        self.leave_snapshot_if_reached(from, effects);
+        self.advance_commit(effects);
         self.send_to(now, from, effects);
     }
 
@@ -179,7 +191,7 @@ impl Raft {
         let relevant = match progress.state {
             ProgressState::Probe { .. } => progress.is_outstanding_probe(request),
             ProgressState::Replicate => progress.is_of_this_state(request),
-            ProgressState::NeedsSnapshot => false,
+            ProgressState::NeedsSnapshot | ProgressState::Snapshot(_) => false,
         };
         if !relevant {
             return;
@@ -212,14 +224,12 @@ impl Raft {
             effects.push(Effect::Observe(Observation::RoundTrip { peer: from, duration }));
         }
         if reply.matched <= self.log.last_index() {
-            self.with_follower(from, |progress| progress.on_matched(reply.matched));
-            self.advance_commit(effects);
-            self.send_to(now, from, effects);
+            self.on_follower_matched(now, from, None, reply.matched, effects);
         }
     }
 
     /// Notes a follower's sign of life. False unless it answers the present leadership.
-    fn hear(&mut self, now: Time, from: ReplicaId, term: Term, effects: &mut RaftEffects) -> bool {
+    pub(crate) fn hear(&mut self, now: Time, from: ReplicaId, term: Term, effects: &mut RaftEffects) -> bool {
         if term > self.term() {
             self.enter_term(now, term, effects);
             return false;
@@ -237,12 +247,16 @@ impl Raft {
 
     /// What a leader does by the clock.
     pub(crate) fn lead(&mut self, now: Time, effects: &mut RaftEffects) {
+        if self.step_down_if_stalled(now, effects) {
+            return;
+        }
         if self.lost_its_majority(now) {
             return self.become_follower(now, None, effects);
         }
         if self.manager.heartbeat_is_due(now) {
             self.send_heartbeats(now, effects);
             self.ask_the_slow(now, effects);
+            self.tend_snapshots(now, effects);
         }
         if let Role::Leader(Leadership { flush_at: Some(flush_at), .. }) = &self.role
             && now >= *flush_at
@@ -299,11 +313,18 @@ impl Raft {
 
     /// A follower's link came up or went down: what was in flight is lost.
     pub(crate) fn on_follower_link(&mut self, now: Time, peer: ReplicaId, up: bool, effects: &mut RaftEffects) {
+        let withdraw = self.follower(peer).and_then(Progress::transfer).is_some();
+        if withdraw {
+            effects.push(Effect::WithdrawSnapshot { to: peer });
+        }
         self.with_follower(peer, |progress| {
             progress.connected = up;
+            progress.release();
             let next = match progress.state {
                 ProgressState::Replicate => progress.matched.next(),
-                ProgressState::Probe { .. } | ProgressState::NeedsSnapshot => progress.next,
+                ProgressState::Probe { .. } | ProgressState::NeedsSnapshot | ProgressState::Snapshot(_) => {
+                    progress.next
+                }
             };
             progress.become_probe(next);
         });
@@ -314,7 +335,8 @@ impl Raft {
 
     pub(crate) fn leader_deadline(&self, leadership: &Leadership) -> Time {
         let quorum = leadership.quorum_checked + self.settings.election_timeout;
-        leadership.flush_at.map_or(quorum, |flush_at| flush_at.min(quorum))
+        let flush = leadership.flush_at.map_or(quorum, |flush_at| flush_at.min(quorum));
+        self.stall_deadline().map_or(flush, |stall| stall.min(flush))
     }
 
     pub(crate) fn follower(&self, id: ReplicaId) -> Option<&Progress> {
@@ -324,14 +346,14 @@ impl Raft {
         }
     }
 
-    fn follower_mut(&mut self, id: ReplicaId) -> Option<&mut Progress> {
+    pub(crate) fn follower_mut(&mut self, id: ReplicaId) -> Option<&mut Progress> {
         match &mut self.role {
             Role::Leader(leadership) => leadership.followers.get_mut(&id),
             _ => None,
         }
     }
 
-    fn with_follower<R>(&mut self, id: ReplicaId, change: impl FnOnce(&mut Progress) -> R) -> Option<R> {
+    pub(crate) fn with_follower<R>(&mut self, id: ReplicaId, change: impl FnOnce(&mut Progress) -> R) -> Option<R> {
         self.follower_mut(id).map(change)
     }
 }

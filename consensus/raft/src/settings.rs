@@ -22,6 +22,20 @@ pub struct RaftSettings {
     pub bytes_per_append: usize,
     /// Memory pinned by the log, at most, in bytes; above it executed entries go, and with none left the leader answers `Busy`.
     pub log_memory_bytes: usize,
+    /// Further memory the log may pin while a follower is brought back by a snapshot, in bytes: what that follower needs next.
+    pub log_held_bytes: usize,
+    /// Entries before a snapshot that stay in the durable log, at most.
+    pub log_tail_entries: usize,
+    /// Bytes of entries before a snapshot that stay in the durable log, at most.
+    pub log_tail_bytes: usize,
+    /// Age of the oldest record that is not durable, or of the oldest order not executed, from which disk or executor count as hung.
+    pub disk_stall_timeout: Duration,
+    /// Whether the node can take, serve and install snapshots. If not, a follower below the log stays in need of one.
+    pub snapshots: bool,
+    /// Least time from one snapshot for a follower to the next.
+    pub snapshot_retry_pause: Duration,
+    /// How long a follower may pull nothing of its snapshot before it is given up.
+    pub snapshot_stall_timeout: Duration,
     /// How long a new entry may wait for others before it is sent (`raft_follower_batch_timeout_ms`); zero sends at once.
     pub linger: Duration,
 }
@@ -38,6 +52,13 @@ impl Default for RaftSettings {
             entries_per_append: limits::ENTRIES_PER_APPEND,
             bytes_per_append: limits::BYTES_PER_APPEND,
             log_memory_bytes: limits::LOG_MEMORY_BYTES,
+            log_held_bytes: limits::LOG_HELD_FOR_SNAPSHOT_BYTES,
+            log_tail_entries: limits::LOG_TAIL_ENTRIES,
+            log_tail_bytes: limits::LOG_TAIL_BYTES,
+            disk_stall_timeout: Duration::from_millis(limits::DISK_STALL_TIMEOUT_MS),
+            snapshots: false,
+            snapshot_retry_pause: Duration::from_millis(limits::SNAPSHOT_RETRY_PAUSE_MS),
+            snapshot_stall_timeout: Duration::from_millis(limits::SNAPSHOT_STALL_TIMEOUT_MS),
             linger: Duration::ZERO,
         }
     }

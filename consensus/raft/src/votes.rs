@@ -15,7 +15,10 @@ use std::collections::BTreeSet;
 impl Raft {
     /// The election clock ran out: ask whether the next term could be won.
     pub(crate) fn campaign(&mut self, now: Time, effects: &mut RaftEffects) {
-        if !self.is_voter(self.replica) {
+        if !self.may_lead(now) {
+            if !matches!(self.role, Role::Follower) {
+                self.role = Role::Follower;
+            }
             return self.manager.step_down(now, effects.random_u64());
         }
         self.manager.on_attempt(now, effects.random_u64());
@@ -67,7 +70,7 @@ impl Raft {
             return;
         }
         granted.insert(from);
-        if granted.len() >= needed {
+        if granted.len() >= needed && self.may_lead(now) {
             self.become_candidate(now, effects);
         }
     }

@@ -54,6 +54,14 @@ impl Answers {
         (self.low + 1..).zip(&self.ring).filter_map(|(sequence, slot)| Some((sequence, slot.as_ref()?)))
     }
 
+    /// The first answer from a slot on: its slot, sequence and itself.
+    pub(super) fn next_from(&self, slot: usize) -> Option<(usize, u64, &StoredAnswer)> {
+        let slots = self.ring.range(slot.min(self.ring.len())..);
+        let (passed, answer) = slots.enumerate().find_map(|(passed, answer)| Some((passed, answer.as_ref()?)))?;
+        let found = slot + passed;
+        Some((found, self.low + 1 + found as u64, answer))
+    }
+
     /// The lowest sequence with an answer.
     pub(super) fn oldest(&self) -> Option<u64> {
         self.iter().next().map(|(sequence, _)| sequence)

@@ -9,29 +9,50 @@
 
 use super::answers::{Answers, SPAN};
 use super::{Session, SessionTable, StoredAnswer};
+use crate::replicated_limits::ReplicatedLimits;
 use quorate_framework::{Position, SessionId, Status, WireError};
 
-const SESSION_BYTES: usize = 49;
-const ANSWER_BYTES: usize = 13;
+/// Bytes of a session without its answers.
+pub(super) const SESSION_BYTES: usize = 49;
 const WHAT: &str = "session table";
+
+impl Session {
+    /// Its bytes without those of its answers, of which `answers` follow.
+    pub(super) fn head(&self) -> [u8; SESSION_BYTES] {
+        let mut bytes = [0; SESSION_BYTES];
+        let mut rest = &mut bytes[..];
+        let mut put = |piece: &[u8]| {
+            let (place, behind) = std::mem::take(&mut rest).split_at_mut(piece.len());
+            place.copy_from_slice(piece);
+            rest = behind;
+        };
+        put(&self.id.position.0.to_le_bytes());
+        put(&self.id.offset.to_le_bytes());
+        put(&[u8::from(self.ordered)]);
+        put(&self.nonce.to_le_bytes());
+        put(&self.answers.low().to_le_bytes());
+        put(&self.highest.to_le_bytes());
+        put(&(self.answers.len() as u32).to_le_bytes());
+        bytes
+    }
+}
+
+/// Hands an answer's bytes over piece by piece.
+pub(super) fn put_answer(sequence: u64, answer: &StoredAnswer, mut put: impl FnMut(&[u8])) {
+    put(&sequence.to_le_bytes());
+    put(&[answer.status as u8]);
+    put(&(answer.body.len() as u32).to_le_bytes());
+    put(&answer.body);
+}
 
 impl SessionTable {
     /// Hands the table's bytes over piece by piece.
     pub fn encode(&self, mut put: impl FnMut(&[u8])) {
         put(&(self.len() as u32).to_le_bytes());
         for session in self.recency.iter() {
-            put(&session.id.position.0.to_le_bytes());
-            put(&session.id.offset.to_le_bytes());
-            put(&[u8::from(session.ordered)]);
-            put(&session.nonce.to_le_bytes());
-            put(&session.answers.low().to_le_bytes());
-            put(&session.highest.to_le_bytes());
-            put(&(session.answers.len() as u32).to_le_bytes());
+            put(&session.head());
             for (sequence, answer) in session.answers.iter() {
-                put(&sequence.to_le_bytes());
-                put(&[answer.status as u8]);
-                put(&(answer.body.len() as u32).to_le_bytes());
-                put(&answer.body);
+                put_answer(sequence, answer, &mut put);
             }
         }
     }
@@ -42,18 +63,95 @@ impl SessionTable {
     /// [`WireError`] on anything that `encode` would not have written.
     pub fn decode(bytes: &[u8]) -> Result<SessionTable, WireError> {
         let mut reader = Reader { rest: bytes };
-        let mut table = SessionTable::new();
-        for _ in 0..reader.count(SESSION_BYTES)? {
-            let session = reader.session()?;
-            if table.places.contains_key(&session.id) || table.nonces.contains_key(&session.nonce) {
-                return Err(meaningless(session.id.position.0));
-            }
-            table.insert(session, None);
+        let count = reader.u32()?;
+        let mut builder = SessionTableBuilder::default();
+        while builder.sessions() < u64::from(count) || builder.is_inside() {
+            builder.read_item(&mut reader.rest)?;
         }
         match reader.rest.len() {
-            0 => Ok(table),
+            0 => builder.finish(None),
             count => Err(WireError::Trailing { what: WHAT, count }),
         }
+    }
+}
+
+/// Reads a table item by item: a session, then each of its answers. Nothing is allocated for what is only announced.
+#[derive(Debug, Default)]
+pub(crate) struct SessionTableBuilder {
+    table: SessionTable,
+    /// The session whose answers are being read, how many are missing, and the sequence read last.
+    current: Option<(Session, u32, u64)>,
+    answers: u64,
+}
+
+impl SessionTableBuilder {
+    /// Sessions begun.
+    pub(crate) fn sessions(&self) -> u64 {
+        self.table.len() as u64 + u64::from(self.current.is_some())
+    }
+
+    /// Answers read.
+    pub(crate) fn answers(&self) -> u64 {
+        self.answers
+    }
+
+    /// Whether answers of the last session are missing.
+    pub(crate) fn is_inside(&self) -> bool {
+        self.current.is_some()
+    }
+
+    /// Takes the next item off the front of `rest`.
+    pub(crate) fn read_item(&mut self, rest: &mut &[u8]) -> Result<(), WireError> {
+        let mut reader = Reader { rest };
+        if self.current.is_some() {
+            self.read_answer(&mut reader)?;
+        } else {
+            let (session, count) = reader.session()?;
+            if self.table.places.contains_key(&session.id) || self.table.nonces.contains_key(&session.nonce) {
+                return Err(meaningless(session.id.position.0));
+            }
+            let low = session.answers.low();
+            self.current = Some((session, count, low));
+        }
+        *rest = reader.rest;
+        if let Some((session, ..)) = self.current.take_if(|(_, missing, _)| *missing == 0) {
+            self.table.insert(session, None);
+        }
+        Ok(())
+    }
+
+    fn read_answer(&mut self, reader: &mut Reader<'_>) -> Result<(), WireError> {
+        let Some((session, missing, last)) = &mut self.current else { return Err(meaningless(0)) };
+        let sequence = reader.u64()?;
+        if sequence <= *last || sequence > session.highest || sequence - session.answers.low() > SPAN {
+            return Err(meaningless(sequence));
+        }
+        let [status] = reader.array()?;
+        let length = reader.u32()? as usize;
+        let answer = StoredAnswer::new(Status::from_wire(status)?, reader.take(length)?);
+        session.answers.insert(sequence, answer);
+        (*missing, *last) = (*missing - 1, sequence);
+        self.answers += 1;
+        Ok(())
+    }
+
+    /// The table, which must be whole and within these limits.
+    pub(crate) fn finish(self, limits: Option<&ReplicatedLimits>) -> Result<SessionTable, WireError> {
+        if let Some((session, ..)) = self.current {
+            return Err(meaningless(session.id.position.0));
+        }
+        let (sessions, bytes) = (self.table.len() as u64, self.table.answer_bytes);
+        if let Some(limits) = limits {
+            let allowed = u64::from(limits.sessions.max(1));
+            if sessions > allowed {
+                return Err(WireError::TooLarge { what: "number of sessions", value: sessions, limit: allowed });
+            }
+            if bytes > limits.session_answer_bytes {
+                let limit = limits.session_answer_bytes;
+                return Err(WireError::TooLarge { what: "memory of answers", value: bytes, limit });
+            }
+        }
+        Ok(self.table)
     }
 }
 
@@ -85,16 +183,8 @@ impl<'a> Reader<'a> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    /// A count of things that take at least `least` bytes each, checked against the bytes that are there.
-    fn count(&mut self, least: usize) -> Result<usize, WireError> {
-        let (count, limit) = (self.u32()? as usize, self.rest.len() / least);
-        if count > limit {
-            return Err(WireError::TooLarge { what: WHAT, value: count as u64, limit: limit as u64 });
-        }
-        Ok(count)
-    }
-
-    fn session(&mut self) -> Result<Session, WireError> {
+    /// A session without its answers, and how many of those follow.
+    fn session(&mut self) -> Result<(Session, u32), WireError> {
         let id = SessionId { position: Position(self.u64()?), offset: self.u32()? };
         let [ordered] = self.array()?;
         if id.is_none() || ordered > 1 {
@@ -102,19 +192,7 @@ impl<'a> Reader<'a> {
         }
         let nonce = u128::from_le_bytes(self.array()?);
         let (low, highest) = (self.u64()?, self.u64()?);
-        let count = self.count(ANSWER_BYTES)?;
-        let mut answers = Answers::above(low);
-        let mut last = low;
-        for _ in 0..count {
-            let sequence = self.u64()?;
-            if sequence <= last || sequence > highest || sequence - low > SPAN {
-                return Err(meaningless(sequence));
-            }
-            last = sequence;
-            let [status] = self.array()?;
-            let length = self.u32()? as usize;
-            answers.insert(sequence, StoredAnswer::new(Status::from_wire(status)?, self.take(length)?));
-        }
-        Ok(Session { id, nonce, ordered: ordered == 1, highest, answers })
+        let session = Session { id, nonce, ordered: ordered == 1, highest, answers: Answers::above(low) };
+        Ok((session, self.u32()?))
     }
 }

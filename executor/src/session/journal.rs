@@ -39,7 +39,24 @@ impl Journal {
     }
 }
 
+/// What changed in a session table, in order.
+#[derive(Debug)]
+pub struct SessionChanges(pub(super) Vec<Change>);
+
+impl SessionChanges {
+    /// Whether nothing changed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 impl SessionTable {
+    /// The changes since the journal was opened; they stay, and the journal is closed.
+    pub fn take_changes(&mut self) -> SessionChanges {
+        SessionChanges(self.journal.0.take().unwrap_or_default())
+    }
+
     /// From now on changes can be undone. A journal that is open goes on.
     pub fn open_journal(&mut self) {
         self.journal.0.get_or_insert_default();

@@ -22,12 +22,20 @@
 mod answer;
 mod answers;
 mod codec;
+mod image;
 mod journal;
 mod recency;
+#[cfg(feature = "lsm")]
+mod records;
 #[cfg(test)]
 mod tests;
 
 pub use answer::{ANSWER_OVERHEAD_BYTES, StoredAnswer};
+pub(crate) use codec::SessionTableBuilder;
+pub(crate) use image::{SessionImage, SessionItem};
+pub use journal::SessionChanges;
+#[cfg(feature = "lsm")]
+pub(crate) use records::{RecordError, SessionStamps, SessionWrite, StoredSessions};
 
 use crate::replicated_limits::ReplicatedLimits;
 use answers::{Answers, SPAN};

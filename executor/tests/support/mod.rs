@@ -1,9 +1,12 @@
 //! A replica's executor driven frame by frame.
-#![allow(dead_code, missing_docs, unreachable_pub)]
+#![allow(dead_code, missing_docs, unreachable_pub, clippy::unwrap_used)]
+
+pub mod files;
+pub mod workload;
 
 use bytes::Bytes;
 use quorate_executor::{
-    Command, CommandResult, CommandResults, CommandWriter, KvExecutor, MemoryStore, ReplicatedLimits,
+    Command, CommandResult, CommandResults, CommandWriter, KvExecutor, MemoryStore, OrderedStore, ReplicatedLimits,
 };
 use quorate_framework::entry::EntryKind;
 use quorate_framework::{
@@ -57,8 +60,8 @@ pub fn range(first: u64, payloads: &[Bytes]) -> ExecuteRange {
     ExecuteRange { first: Position(first), batches: (first..).zip(payloads).map(batch).collect() }
 }
 
-pub struct Replica {
-    pub executor: KvExecutor<MemoryStore>,
+pub struct Replica<S = MemoryStore> {
+    pub executor: KvExecutor<S>,
     next_sequence: u64,
 }
 
@@ -68,7 +71,7 @@ impl Replica {
     }
 
     pub fn with_limits(limits: ReplicatedLimits) -> Replica {
-        Replica { executor: KvExecutor::new(MemoryStore::new(), limits), next_sequence: 1 }
+        Replica::over(KvExecutor::new(MemoryStore::new(), limits))
     }
 
     /// With session 1.0 opened.
@@ -76,6 +79,12 @@ impl Replica {
         let mut replica = Replica::new();
         assert_eq!(replica.execute(open(NONCE, false)).session, session(1));
         replica
+    }
+}
+
+impl<S: OrderedStore> Replica<S> {
+    pub fn over(executor: KvExecutor<S>) -> Replica<S> {
+        Replica { executor, next_sequence: 1 }
     }
 
     pub fn next(&self) -> u64 {

@@ -1,4 +1,6 @@
-//! `quorate perf`: load, ceilings, merged results.
+//! `quorate perf`: load, ceilings, the transport alone, merged results.
+
+mod transport;
 
 use crate::exit::say_all;
 use clap::{Args, Subcommand, ValueEnum};
@@ -7,7 +9,7 @@ use quorate_framework::{ClusterId, limits};
 use quorate_performance::limit::{self, LimitPlan};
 use quorate_performance::merge::merge;
 use quorate_performance::monitor::Progress;
-use quorate_performance::plan::{LoadInput, LoadPlan, check_output, output_folder};
+use quorate_performance::plan::{InputError, LoadInput, LoadPlan, check_output, output_folder};
 use quorate_performance::result::LoadResult;
 use quorate_performance::run::{LoadError, run as run_load};
 use quorate_performance::text::{render, to_json};
@@ -19,6 +21,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use transport::TransportArguments;
 
 const OK: u8 = 0;
 const FAILED: u8 = 1;
@@ -36,6 +39,8 @@ pub(crate) enum PerfCommand {
     Merge(MergeArguments),
     /// Measure this machine's ceiling for a workload: execution on every store, no network and no consensus
     Limit(LimitArguments),
+    /// Measure the transport alone: frames there and back between two replicas' communicators
+    Transport(TransportArguments),
 }
 
 /// How a result is printed.
@@ -176,12 +181,18 @@ fn bad_input(error: impl Display) -> Stopped {
     Stopped { code: BAD_INPUT, text: error.to_string() }
 }
 
+/// Every fault in a line of its own.
+fn bad_inputs(errors: &[InputError]) -> Stopped {
+    bad_input(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+}
+
 /// Runs a command to its end.
 pub(crate) fn run(command: PerfCommand) -> ExitCode {
     let done = match command {
         PerfCommand::Load(arguments) => load(arguments),
         PerfCommand::Merge(arguments) => merge_results(&arguments),
         PerfCommand::Limit(arguments) => measure_limit(arguments),
+        PerfCommand::Transport(arguments) => transport::run(arguments),
     };
     let code = done.unwrap_or_else(|Stopped { code, text }| {
         text.lines().for_each(|line| tell(&format!("error: {line}")));
@@ -214,8 +225,7 @@ impl WorkloadArguments {
 }
 
 fn plan_of(cluster: ClusterConfig, input: &LoadInput, probe_folder: PathBuf) -> Result<LoadPlan, Stopped> {
-    LoadPlan::new(cluster, input, probe_folder)
-        .map_err(|errors| bad_input(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")))
+    LoadPlan::new(cluster, input, probe_folder).map_err(|errors| bad_inputs(&errors))
 }
 
 fn load(arguments: LoadArguments) -> Result<u8, Stopped> {

@@ -4,16 +4,22 @@ use crate::arguments::{InitArguments, ReplicaArguments};
 use crate::exit::{Exit, Failure, say};
 use crate::logging;
 use quorate_node::ServeOptions;
-use quorate_node::serve::{self as node, ServeError};
+use quorate_node::serve::{self as node, Initialized, ServeError};
 
 pub(crate) fn initialize(arguments: &InitArguments) -> Result<Exit, Failure> {
     debug_assert!(arguments.bootstrap, "the command line requires it");
     logging::start("error")?;
-    let directory = node::initialize(&options(&arguments.replica)).map_err(failure)?;
-    say(format_args!(
-        "recovery is off (recovery_enabled is false): nothing to make, and nothing was written in {}",
-        directory.display()
-    ));
+    match node::initialize(&options(&arguments.replica)).map_err(failure)? {
+        Initialized::NothingToMake(directory) => say(format_args!(
+            "recovery is off (recovery_enabled is false): nothing to make, and nothing was written in {}",
+            directory.display()
+        )),
+        Initialized::Made { directory, incarnation } => say(format_args!(
+            "made the data of replica {} as incarnation {incarnation} in {}",
+            arguments.replica.id,
+            directory.display()
+        )),
+    }
     Ok(Exit::Ok)
 }
 

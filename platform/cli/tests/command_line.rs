@@ -19,6 +19,7 @@ const COMMANDS: &[&[&str]] = &[
     &["perf", "load"],
     &["perf", "merge"],
     &["perf", "limit"],
+    &["perf", "transport"],
     &["simulate"],
 ];
 

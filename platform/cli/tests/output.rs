@@ -58,7 +58,8 @@ fn a_replica_whose_log_has_lost_its_reader_serves_all_the_same() {
 
 #[test]
 fn output_that_can_not_be_written_is_a_failure_and_told_once() {
-    for arguments in [&["config", "schema"][..], &["perf", "limit", "--duration", "0.1"]] {
+    let transport = &["perf", "transport", "--duration", "0.1", "--warm-up", "0"];
+    for arguments in [&["config", "schema"][..], &["perf", "limit", "--duration", "0.1"], transport] {
         let ended = ran(quorate()
             .args(arguments)
             .stdout(full_disk())
@@ -113,4 +114,42 @@ fn a_probe_folder_that_takes_no_file_is_refused_before_the_load() {
         assert!(refused.err.starts_with(&format!("error: --probe-dir {path}: ")), "{}", refused.err);
         assert_eq!(refused.err.lines().count(), 1, "{}", refused.err);
     }
+}
+
+#[test]
+fn the_transport_alone_is_measured_and_its_result_is_written_and_printed() {
+    let folder = folder();
+    let file = folder.path().join("result.json");
+    let short = ["perf", "transport", "--duration", "0.3", "--warm-up", "0.1"];
+    let ended = run(&[&short[..], &["--size", "100", "--outstanding", "4", "--json", text(&file)]].concat());
+    assert_eq!(ended.code, 0, "{}", ended.err);
+    assert!(ended.out.starts_with("round trips ") && ended.out.contains("100 bytes, 4 on their way"), "{}", ended.out);
+    let result: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    assert_eq!((&result["experiment"], &result["size_bytes"]), (&Value::from("transport"), &Value::from(100)));
+    for figure in ["round_trips_per_s", "cpu_us_per_frame", "socket_calls_per_1000_frames", "mib_per_s"] {
+        assert!(result[figure].as_f64().is_some_and(|value| value > 0.0), "{figure}: {result:#}");
+    }
+    for figure in ["p50", "p99", "p99_9"] {
+        assert!(result["latency_ms"][figure].as_f64().is_some_and(|value| value > 0.0), "{figure}: {result:#}");
+    }
+    let printed = run(&[&short[..], &["--output", "json"]].concat());
+    assert_eq!(serde_json::from_str::<Value>(&printed.out).unwrap()["outstanding"], 64);
+}
+
+#[test]
+fn bad_options_of_the_transport_are_named_all_at_once() {
+    let refused = run(&["perf", "transport", "--size", "-1", "--outstanding", "many", "--duration", "1s"]);
+    assert_eq!((refused.code, refused.out.as_str()), (2, ""), "{}", refused.err);
+    let lines: Vec<&str> = refused.err.lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "error: --duration 1s: must be a number of seconds from 0.1 to 86400, without a unit",
+            "error: --size -1: must be a whole number from 0 to 16777216, without a unit",
+            "error: --outstanding many: must be a whole number from 1 to 1024, without a unit",
+        ]
+    );
+    let nowhere = run(&["perf", "transport", "--json", "no such folder/result.json"]);
+    assert_eq!(nowhere.code, 2, "{}", nowhere.err);
+    assert!(nowhere.err.starts_with("error: --json no such folder/result.json: "), "{}", nowhere.err);
 }

@@ -5,7 +5,9 @@ use crate::event::MemberVector;
 use crate::execution::ExecuteRange;
 use crate::ids::{BlockId, Digest, Position, ReplicaId};
 use crate::proposal::{Accepted, OperationError, OperationId, Origin, Proposal, Read, Refusal};
+use crate::recovery::SnapshotBase;
 use crate::request::ClientFrame;
+use crate::snapshot::{ServedSnapshot, SnapshotId};
 use crate::ticket::{Ticket, TicketSequence};
 use std::fmt;
 use std::time::Duration;
@@ -98,15 +100,49 @@ pub enum Effect<C: Consensus> {
         /// How it ended.
         result: Result<(), OperationError>,
     },
-    /// Take a snapshot once this position is executed.
+    /// Take a snapshot once its position is executed, and before anything after it is: in its place among the execute orders. It
+    /// becomes durable together with `base` in the metadata, in the order of tickets. Answered by `SnapshotTaken`.
     TakeSnapshot {
-        /// The position.
-        at: Position,
+        /// The position, and what the protocol must know of it at a start.
+        base: SnapshotBase,
     },
-    /// Offer the newest snapshot to a peer and let it pull.
+    /// Everything up to here may go from the durable log: a snapshot covers it, and a tail was kept. Never above the last snapshot
+    /// that was taken or installed.
+    ForgetLog {
+        /// The last position that may go.
+        through: Position,
+    },
+    /// Make a snapshot ready for a peer and let it pull: the newest there is, or a new one if that is older than `at_least`. The
+    /// peer is told by the protocol. Answered by `SnapshotReady` or `SnapshotUnready`.
     OfferSnapshot {
         /// The peer.
         to: ReplicaId,
+        /// The oldest position that is of use.
+        at_least: Position,
+    },
+    /// A peer needs the snapshot made ready for it no longer, or is given up: what is kept for it may go.
+    WithdrawSnapshot {
+        /// The peer.
+        to: ReplicaId,
+    },
+    /// Pull a snapshot from a peer, check and sync it, and do not install it. It takes the place of whatever is being fetched; what
+    /// came of the very same one is kept. Answered by `SnapshotFetched` or `SnapshotNotFetched`.
+    FetchSnapshot {
+        /// From whom.
+        from: ReplicaId,
+        /// Which.
+        snapshot: ServedSnapshot,
+    },
+    /// The snapshot being fetched, or fetched and not installed, is of no use any more.
+    CancelFetch,
+    /// Install the snapshot that was fetched, in its place among the execute orders: nothing after it is executed on the old state.
+    /// Its one commit point is the metadata that name `base`, written in the order of tickets, after every record given out before.
+    /// A failure is final. Answered by `SnapshotInstalled`.
+    InstallSnapshot {
+        /// Its name.
+        id: SnapshotId,
+        /// The position, and what the protocol must know of it at a start.
+        base: SnapshotBase,
     },
     /// Fetch the state at a position from peers.
     FetchState {

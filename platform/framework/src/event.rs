@@ -4,6 +4,7 @@ use crate::consensus::Consensus;
 use crate::ids::{Digest, Incarnation, Position, ReplicaId};
 use crate::proposal::{Operation, OperationId, Proposal, Read};
 use crate::recovery::RecoverySpec;
+use crate::snapshot::{ServedSnapshot, SnapshotId};
 use crate::ticket::Ticket;
 use crate::verify::{Incoming, Verified};
 use bytes::Bytes;
@@ -62,14 +63,47 @@ pub enum Event<C: Consensus> {
         /// The state's digest there, if it was asked for.
         digest: Option<Digest>,
     },
-    /// A snapshot asked for was taken and is durable.
+    /// The node finds that a checkpoint is due: time has passed, or enough was executed. Answered by
+    /// [`Effect::TakeSnapshot`](crate::Effect::TakeSnapshot) if there is anything new to take.
+    SnapshotDue,
+    /// A snapshot asked for was taken and is durable: file and directory are synced, and the metadata name it.
     SnapshotTaken {
         /// Position it covers.
         position: Position,
-        /// Root of its digest tree.
-        root: Digest,
+        /// Root of its digest tree, if the protocol asked for one.
+        root: Option<Digest>,
     },
-    /// A snapshot from a peer was installed and is durable.
+    /// A snapshot is ready for the peer it was asked for, by [`Effect::OfferSnapshot`](crate::Effect::OfferSnapshot). It stays until
+    /// it is withdrawn, also when a newer one is taken.
+    SnapshotReady {
+        /// The peer.
+        to: ReplicaId,
+        /// The snapshot.
+        snapshot: ServedSnapshot,
+    },
+    /// No snapshot can be had for a peer just now, or the one it was offered cannot be served any longer.
+    SnapshotUnready {
+        /// The peer.
+        to: ReplicaId,
+    },
+    /// A peer has pulled another part of the snapshot it was offered, or the node has got further in making it ready. Without it,
+    /// the peer is given up after a while. Told at most about once per heartbeat interval.
+    SnapshotProgress {
+        /// The peer.
+        peer: ReplicaId,
+    },
+    /// All of a snapshot asked for is here, checked and synced, but not installed: the state is as it was.
+    SnapshotFetched {
+        /// Its name.
+        id: SnapshotId,
+    },
+    /// A snapshot asked for could not be fetched: its source is gone or refuses, no part has come for a while, or it is damaged.
+    SnapshotNotFetched {
+        /// Its name.
+        id: SnapshotId,
+    },
+    /// A snapshot was installed as ordered and is durable: the metadata name it, and the executor goes on above it. Counts as
+    /// [`Event::Executed`] up to its position.
     SnapshotInstalled {
         /// Position it covers.
         position: Position,
@@ -94,4 +128,7 @@ pub struct Start<C: Consensus> {
     pub members: MemberVector,
     /// What the log and the metadata hold; the default on a first start.
     pub state: <C::Record as RecoverySpec>::State,
+    /// The position whose effects the executor's state holds, as read from that state itself, never from a file's name. What is
+    /// committed above it is executed; what is committed up to it is not executed again.
+    pub executed: Position,
 }

@@ -21,6 +21,7 @@ pub mod proposal;
 pub mod recovery;
 pub mod reply;
 pub mod request;
+pub mod snapshot;
 pub mod starts;
 pub mod ticket;
 pub mod time;
@@ -41,9 +42,10 @@ pub use performance::{LoadBatch, LoadFigures, PerformanceManager};
 pub use proposal::{
     Accepted, Operation, OperationError, OperationId, Origin, Proposal, Read, ReadConsistency, Refusal,
 };
-pub use recovery::{RecordPlace, RecoverySpec, ReplayError};
+pub use recovery::{Completion, RecordPlace, RecoverySpec, ReplayError, SnapshotBase};
 pub use reply::{ReplyHeader, ReplyKind, Status};
 pub use request::{ClientFrame, RequestHeader};
+pub use snapshot::{ServedSnapshot, SnapshotId};
 pub use starts::Starts;
 pub use ticket::{Ticket, TicketSequence};
 pub use time::Time;

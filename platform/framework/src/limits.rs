@@ -41,6 +41,12 @@ pub const WAL_SEGMENT_BYTES: u64 = 16 << 20;
 pub const WAL_FLUSH_BATCH: u64 = 1_024;
 /// How fast snapshots are sent, in bytes a second.
 pub const SNAPSHOT_BYTES_PER_SECOND: u64 = 128 << 20;
+/// How slowly snapshots may be sent, in bytes a second over all of them.
+pub const SNAPSHOT_BYTES_PER_SECOND_MIN: u64 = 64 << 10;
+/// Size of one part of a snapshot on the wire at most, in bytes.
+pub const SNAPSHOT_CHUNK_BYTES: usize = 256 << 10;
+/// Other replicas that pull a snapshot from one replica at a time, at most.
+pub const SNAPSHOT_CONNECTIONS: usize = 8;
 /// Client frames admitted and not yet answered, at most.
 pub const CLIENT_ADMISSION_FRAMES: usize = 16_384;
 /// Bytes of client frames admitted and not yet answered, at most.
@@ -102,6 +108,8 @@ const _: () = assert!(LOG_TAIL_BYTES <= LOG_MEMORY_BYTES);
 const _: () = assert!(CHECKPOINT_LOG_BYTES >= 2 * WAL_SEGMENT_BYTES);
 // A pause longer than the time-out would let nobody be tried again in time.
 const _: () = assert!(SNAPSHOT_RETRY_PAUSE_MS < SNAPSHOT_STALL_TIMEOUT_MS);
+// The default rate of snapshots is one that may be configured.
+const _: () = assert!(SNAPSHOT_BYTES_PER_SECOND >= SNAPSHOT_BYTES_PER_SECOND_MIN);
 // A timeout below twice the heartbeat elects for ever.
 const _: () = assert!(ELECTION_TIMEOUT_MS >= 2 * HEARTBEAT_INTERVAL_MS);
 // A hung disk is noticed only after a slow one was given time.

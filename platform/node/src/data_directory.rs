@@ -58,15 +58,7 @@ pub enum DataDirectoryError {
 /// # Errors
 /// [`DataDirectoryError`]; everything is as it was.
 pub fn check_in_memory(path: &Path) -> Result<PathBuf, DataDirectoryError> {
-    if path.starts_with("~") || path.to_string_lossy().starts_with('~') {
-        return Err(DataDirectoryError::Tilde(path.to_owned()));
-    }
-    let unreadable = |source| DataDirectoryError::Unreadable { path: path.to_owned(), source };
-    let full = std::path::absolute(path).map_err(unreadable)?;
-    let place = nearest_existing(&full)?;
-    if !place.is_dir() {
-        return Err(DataDirectoryError::NotADirectory { path: full, obstacle: place });
-    }
+    let (full, place) = possible(path)?;
     probe(&place).map_err(|source| DataDirectoryError::NotWritable {
         path: full.clone(),
         place: place.clone(),
@@ -76,6 +68,29 @@ pub fn check_in_memory(path: &Path) -> Result<PathBuf, DataDirectoryError> {
         return Err(DataDirectoryError::HoldsData(full));
     }
     Ok(full)
+}
+
+/// Checks a directory for a durable replica and gives its full path. What is in it is judged by its recovery. Blocks.
+///
+/// # Errors
+/// [`DataDirectoryError`]; everything is as it was.
+pub fn check_durable(path: &Path) -> Result<PathBuf, DataDirectoryError> {
+    let (full, _) = possible(path)?;
+    Ok(full)
+}
+
+/// The full path, and the nearest place that is there, in which something can be written.
+fn possible(path: &Path) -> Result<(PathBuf, PathBuf), DataDirectoryError> {
+    if path.starts_with("~") || path.to_string_lossy().starts_with('~') {
+        return Err(DataDirectoryError::Tilde(path.to_owned()));
+    }
+    let unreadable = |source| DataDirectoryError::Unreadable { path: path.to_owned(), source };
+    let full = std::path::absolute(path).map_err(unreadable)?;
+    let place = nearest_existing(&full)?;
+    if !place.is_dir() {
+        return Err(DataDirectoryError::NotADirectory { path: full, obstacle: place });
+    }
+    Ok((full, place))
 }
 
 /// The path itself, or the first above it at which there is something.

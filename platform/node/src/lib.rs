@@ -8,10 +8,12 @@
 //! [`driver`] is synchronous and pure; [`shell`] moves bytes and calls the async traits; [`registry`] is the one place where the
 //! protocol's type is forgotten; [`mod@serve`] is the whole of a replica's process.
 
+pub mod beginning;
 pub mod clock;
 pub mod data_directory;
 mod descriptors;
 pub mod driver;
+pub mod durable;
 pub mod http;
 pub mod listeners;
 pub mod process;
@@ -20,6 +22,8 @@ pub mod replica;
 pub mod serve;
 pub mod settings;
 pub mod shell;
+pub mod snapshots;
+pub mod state_machine;
 pub mod status;
 
 pub use serve::{ServeError, ServeOptions, serve};

@@ -1,14 +1,17 @@
 //! One replica with a concrete protocol: driver, transport and state machine put together.
 
+use crate::beginning::Beginning;
 use crate::clock::Clock;
 use crate::driver::{Driver, Durability};
 use crate::settings;
+use crate::shell::storage::{NoStorage, Storage, Wake, WalStorage};
 use crate::shell::{Ending, Parts, Runnable, Shell, StopSwitch, TcpConnections};
+use crate::snapshots::{SnapshotParts, Snapshots};
+use crate::state_machine::StateMachine;
 use crate::status::StatusBoard;
 use quorate_communicator::{CommunicatorConfiguration, InboundLanes, TcpCommunicator};
 use quorate_config::ClusterConfig;
-use quorate_executor::{KvExecutor, MemoryStore};
-use quorate_framework::{Forming, Incarnation, MemberClaim, ReplicaId};
+use quorate_framework::{Forming, MemberClaim, ReplicaId};
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -20,8 +23,6 @@ pub struct ReplicaSetup {
     pub cluster: ClusterConfig,
     /// Which of its replicas this is.
     pub replica: ReplicaId,
-    /// Which life of its data this is.
-    pub incarnation: Incarnation,
     /// The bound, non-blocking port for peers and clients.
     pub listener: TcpListener,
     /// Connections at a time, of peers, clients and those that still shake hands.
@@ -40,43 +41,50 @@ impl ReplicaSetup {
     pub fn new(
         cluster: ClusterConfig,
         replica: ReplicaId,
-        incarnation: Incarnation,
         listener: TcpListener,
     ) -> ReplicaSetup {
         let lanes = Arc::new(settings::inbound_lanes(cluster.settings()));
         let woken = Arc::clone(&lanes);
         let board = Arc::new(StatusBoard::new(Box::new(move || woken.notify())));
         let connections = settings::connections(cluster.settings());
-        ReplicaSetup { cluster, replica, incarnation, listener, connections, lanes, board, stop: StopSwitch::default() }
+        ReplicaSetup { cluster, replica, listener, connections, lanes, board, stop: StopSwitch::default() }
     }
 }
 
-/// A replica that runs the protocol `C`, in memory only.
+/// A replica that runs the protocol `C` over the state machine `M`.
 #[derive(Debug)]
-pub struct Replica<C> {
+pub struct Replica<C: Runnable, M> {
     core: C,
+    beginning: Beginning<C::Record, M>,
     setup: ReplicaSetup,
 }
 
-impl<C: Runnable> Replica<C> {
+impl<C: Runnable, M: StateMachine> Replica<C, M> {
     /// A replica that has not started.
     #[must_use]
-    pub fn new(core: C, setup: ReplicaSetup) -> Replica<C> {
-        Replica { core, setup }
+    pub fn new(core: C, beginning: Beginning<C::Record, M>, setup: ReplicaSetup) -> Replica<C, M> {
+        Replica { core, beginning, setup }
     }
 
     /// Runs it on the current runtime, which should be one of one thread, until it is stopped or halts.
     ///
     /// # Errors
-    /// If the listener cannot be taken over.
+    /// If the listener cannot be taken over, or the operating system gives no thread for the log.
     pub async fn run(self) -> io::Result<Ending> {
-        let ReplicaSetup { cluster, replica, incarnation, listener, connections, lanes, board, stop } = self.setup;
+        let ReplicaSetup { cluster, replica, listener, connections, lanes, board, stop } = self.setup;
+        let Beginning { incarnation, start_counter, members, state, machine, executed, log, snapshots, load, named, .. } =
+            self.beginning;
         // One claim for forming and handshakes alike; its nonce is this start's, drawn here and nowhere else.
-        let claim = MemberClaim { incarnation, formed_on: None, start_counter: 1, start_nonce: rand::random() };
+        let claim = MemberClaim { incarnation, formed_on: None, start_counter, start_nonce: rand::random() };
         let seed = cluster.replicas().iter().map(|replica| replica.id).collect();
-        let forming = Forming::new(replica, claim, seed, None);
-        let driver_settings = settings::driver_settings(cluster.settings(), Durability::InMemory);
-        let driver = Driver::new(self.core, driver_settings, forming, Box::new(rand::random::<u64>));
+        let forming = Forming::new(replica, claim, seed, members);
+        // As forming claims it: with what the cluster was formed on.
+        let claim = forming.claim();
+        let durability = if log.is_some() { Durability::External } else { Durability::InMemory };
+        let driver_settings = settings::driver_settings(cluster.settings(), durability);
+        let driver = Driver::new(self.core, driver_settings, forming, Box::new(rand::random::<u64>))
+            .with_recovered(state)
+            .with_executed(executed);
         let configuration = CommunicatorConfiguration {
             cluster: cluster.cluster_id(),
             replica,
@@ -85,13 +93,36 @@ impl<C: Runnable> Replica<C> {
             claim,
             options: settings::communicator_options(&cluster, connections),
         };
+        let woken = Arc::clone(&lanes);
+        let wake: Wake = Arc::new(move || woken.notify());
+        let checkpoints = log.is_some().then(|| settings::checkpoints(cluster.settings()));
+        let durable = log.is_some();
+        let storage: Box<dyn Storage<C>> = match log {
+            Some((pump, linger)) => Box::new(WalStorage::start(pump, linger, Arc::clone(&wake))?),
+            None => Box::new(NoStorage),
+        };
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let communicator =
             TcpCommunicator::start(configuration, listener, Arc::clone(&lanes), Box::new(rand::random::<u64>));
-        let connections = TcpConnections::new(lanes, communicator.handle());
-        let executor = KvExecutor::new(MemoryStore::new(), settings::replicated_limits(cluster.settings()));
-        let clock = Clock::start();
-        let shell = Shell::new(Parts { driver, connections, communicator, executor, clock, board, stop });
+        let handle = communicator.handle();
+        let puller = Box::new(handle.clone());
+        let snapshots = Snapshots::new(SnapshotParts { directory: snapshots, puller, load, wake, named, durable });
+        handle.serve_snapshots(snapshots.source());
+        let connections = TcpConnections::new(lanes, handle);
+        let shell = Shell::new(Parts {
+            driver,
+            connections,
+            communicator,
+            executor: machine,
+            executed,
+            storage,
+            pending_bytes_limit: cluster.settings().client_admission_bytes,
+            snapshots,
+            checkpoints,
+            clock: Clock::start(),
+            board,
+            stop,
+        });
         // As a task it is woken without a system call and queued behind the readers that have something for it.
         match tokio::spawn(shell.run()).await {
             Ok(ending) => Ok(ending),

@@ -1,15 +1,16 @@
 //! The whole of a replica's process, from its cluster file to its end.
 
-use crate::data_directory::{DataDirectoryError, check_in_memory};
+use crate::data_directory::{DataDirectoryError, check_durable, check_in_memory};
 use crate::descriptors::room_for_connections;
+use crate::durable::DurableError;
 use crate::http;
 use crate::listeners::{Listeners, PortError};
-use crate::registry;
+use crate::registry::{Prepared, ProtocolEntry};
 use crate::replica::ReplicaSetup;
 use crate::shell::{Ending, StopSwitch};
-use crate::status::Identity;
+use crate::status::{DurabilityReport, Identity};
 use quorate_communicator::InboundLanes;
-use quorate_config::{ClusterConfig, ConfigErrors, NoteKind, ReplicaAddress, UnknownReplica, load_cluster};
+use quorate_config::{ClusterConfig, ConfigErrors, NoteKind, ReplicaAddress, UnknownReplica, WalSync, load_cluster};
 use quorate_framework::{HaltReason, Incarnation};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -39,18 +40,9 @@ pub enum ServeError {
     /// There is no such replica.
     #[error(transparent)]
     UnknownReplica(#[from] UnknownReplica),
-    /// Durability is asked for and not there yet.
-    #[error(
-        "recovery_enabled is {}: this version has no recovery yet and would lose what it acknowledges. \
-         To run in memory only, write \"recovery_enabled\": false into {}",
-        if *.is_given { "true" } else { "not given, which means true" }, .config.display()
-    )]
-    RecoveryNotBuilt {
-        /// The cluster file.
-        config: PathBuf,
-        /// Whether it says so itself.
-        is_given: bool,
-    },
+    /// What a durable replica begins with cannot be read, or made.
+    #[error(transparent)]
+    Durable(#[from] DurableError),
     /// The data directory cannot be one.
     #[error(transparent)]
     DataDirectory(#[from] DataDirectoryError),
@@ -75,10 +67,10 @@ impl ServeError {
         match self {
             ServeError::Config(_)
             | ServeError::UnknownReplica(_)
-            | ServeError::RecoveryNotBuilt { .. }
             | ServeError::DataDirectory(_)
             | ServeError::NoSuchProtocol(_) => 2,
-            ServeError::Port(_) | ServeError::Setup(_) | ServeError::Halted(_) => 1,
+            ServeError::Durable(error) if !error.is_failure() => 2,
+            ServeError::Durable(_) | ServeError::Port(_) | ServeError::Setup(_) | ServeError::Halted(_) => 1,
         }
     }
 }
@@ -103,11 +95,14 @@ fn check(options: &ServeOptions) -> Result<Checked, ServeError> {
     let cluster = accepted.config;
     let address = cluster.replica(options.id)?.clone();
     let config = std::path::absolute(&options.config)?;
-    if cluster.settings().recovery_enabled {
-        let is_given = says_recovery(&cluster);
-        return Err(ServeError::RecoveryNotBuilt { config: options.config.clone(), is_given });
-    }
     let data_directory = match &options.data_directory {
+        _ if cluster.settings().recovery_enabled => {
+            let named = match &options.data_directory {
+                Some(directory) => directory.clone(),
+                None => cluster.data_directory(&options.config, address.id)?,
+            };
+            check_durable(&named)?
+        }
         Some(directory) => check_in_memory(directory)?,
         // A directory that nobody named and that nothing will be written to need not be possible.
         None => match cluster.data_directory(&options.config, address.id)? {
@@ -118,19 +113,35 @@ fn check(options: &ServeOptions) -> Result<Checked, ServeError> {
     Ok(Checked { cluster, address, config, data_directory })
 }
 
-/// Whether the file gives `recovery_enabled` itself.
-fn says_recovery(cluster: &ClusterConfig) -> bool {
-    serde_json::from_str(&cluster.to_json_pretty())
-        .is_ok_and(|file: serde_json::Value| file.get("recovery_enabled").is_some())
+/// What came of making a data directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Initialized {
+    /// Recovery is off: there is nothing to make, and nothing was written. This is the directory that the replica would use.
+    NothingToMake(PathBuf),
+    /// The directory was made, with this incarnation.
+    Made {
+        /// The directory.
+        directory: PathBuf,
+        /// The incarnation.
+        incarnation: Incarnation,
+    },
 }
 
-/// Makes the data directory of a replica once: with recovery off there is nothing to make, and the directory that the replica would
-/// use is given. Blocks for the checks.
+/// Makes the data directory of a replica once. Blocks for a few syncs.
 ///
 /// # Errors
-/// [`ServeError`]; nothing was written.
-pub fn initialize(options: &ServeOptions) -> Result<PathBuf, ServeError> {
-    check(options).map(|checked| checked.data_directory)
+/// [`ServeError`]; nothing was written, unless a write failed.
+pub fn initialize(options: &ServeOptions) -> Result<Initialized, ServeError> {
+    let Checked { cluster, address, data_directory, .. } = check(options)?;
+    if !cluster.settings().recovery_enabled {
+        return Ok(Initialized::NothingToMake(data_directory));
+    }
+    let metadata = protocol_of(&cluster)?.initialize(&cluster, address.id, &data_directory)?;
+    Ok(Initialized::Made { directory: data_directory, incarnation: metadata.incarnation })
+}
+
+fn protocol_of(cluster: &ClusterConfig) -> Result<&'static ProtocolEntry, ServeError> {
+    ProtocolEntry::of(cluster).ok_or_else(|| ServeError::NoSuchProtocol(cluster.settings().consensus.name()))
 }
 
 /// Runs one replica until it is told to stop by SIGTERM or SIGINT. Blocks until then.
@@ -146,25 +157,25 @@ pub fn serve(options: &ServeOptions) -> Result<(), ServeError> {
         let _inside = runtime.enter();
         [(signal(SignalKind::terminate())?, "SIGTERM"), (signal(SignalKind::interrupt())?, "SIGINT")]
     };
+    let protocol = protocol_of(&checked.cluster)?;
+    let prepared = protocol.prepare(&checked.cluster, checked.address.id, &checked.data_directory)?;
     let listeners = Listeners::bind(&checked.address)?;
-    let incarnation = Incarnation(rand::random());
-    announce(&checked, incarnation);
+    announce(&checked, &*prepared);
     let Checked { cluster, address, .. } = checked;
-    let protocol = cluster.settings().consensus.name();
     let identity = Identity {
         id: address.id,
         cluster_id: cluster.cluster_id(),
-        incarnation,
-        durable: false,
-        protocol,
+        incarnation: prepared.incarnation(),
+        durability: DurabilityReport::new(cluster.settings(), prepared.report()),
+        protocol: protocol.name,
         settings: cluster.effective_settings(),
         started,
     };
-    let mut setup = ReplicaSetup::new(cluster, address.id, incarnation, listeners.peer);
+    let mut setup = ReplicaSetup::new(cluster, address.id, listeners.peer);
     setup.connections = room_for_connections(setup.connections);
     http::start(listeners.http, identity, Arc::clone(&setup.board))?;
     let (stop, lanes) = (setup.stop.clone(), Arc::clone(&setup.lanes));
-    let (_, replica) = registry::replica(setup).ok_or(ServeError::NoSuchProtocol(protocol))?;
+    let replica = prepared.run(setup);
     let ending = runtime.block_on(async move {
         for (signal, name) in signals {
             tokio::spawn(stop_at(signal, name, stop.clone(), Arc::clone(&lanes)));
@@ -181,13 +192,13 @@ pub fn serve(options: &ServeOptions) -> Result<(), ServeError> {
 }
 
 /// Says at the start what will be in force.
-fn announce(checked: &Checked, incarnation: Incarnation) {
+fn announce(checked: &Checked, prepared: &dyn Prepared) {
     let Checked { cluster, address, config, data_directory } = checked;
     let shown = |path: &Path| path.display().to_string();
     tracing::info!(
         replica = %address.id,
         cluster = %cluster.cluster_id(),
-        %incarnation,
+        incarnation = %prepared.incarnation(),
         config = shown(config),
         data_directory = shown(data_directory),
         version = crate::status::VERSION,
@@ -199,7 +210,21 @@ fn announce(checked: &Checked, incarnation: Incarnation) {
         address.http_port,
     );
     tracing::info!("effective settings: {}", cluster.effective_settings());
-    tracing::warn!("not durable: recovery_enabled is false, everything is in memory and lost with the process");
+    let settings = cluster.settings();
+    match prepared.report() {
+        None => {
+            tracing::warn!("not durable: recovery_enabled is false, everything is in memory and lost with the process");
+        }
+        Some(report) => {
+            tracing::info!("{report}");
+            match settings.wal_sync {
+                WalSync::Always => tracing::info!("durable: wal_sync is always, what is acknowledged is on disk"),
+                WalSync::Never => tracing::warn!(
+                    "durable against the death of the process only: wal_sync is never, a loss of power loses what was acknowledged"
+                ),
+            }
+        }
+    }
 }
 
 async fn stop_at(mut signal: Signal, name: &'static str, stop: StopSwitch, lanes: Arc<InboundLanes>) {

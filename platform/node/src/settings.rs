@@ -1,6 +1,7 @@
 //! From the cluster file to what each part of a replica is told.
 
 use crate::driver::{DriverSettings, Durability};
+use crate::shell::CheckpointSettings;
 use quorate_communicator::bounds::PEER_LANES;
 use quorate_communicator::frame::MESSAGE_BODY_BYTES;
 use quorate_communicator::{Agreement, CommunicatorOptions, InboundLanes, LaneBound, LaneBounds};
@@ -41,6 +42,19 @@ pub fn raft_settings(settings: &Settings) -> RaftSettings {
         bytes_per_append: size(settings.max_append_bytes),
         log_memory_bytes: size(settings.log_memory_limit_bytes),
         linger: Duration::from_millis(settings.raft_follower_batch_timeout_ms),
+        disk_stall_timeout: Duration::from_millis(settings.disk_stall_timeout_ms),
+        snapshots: true,
+        ..RaftSettings::default()
+    }
+}
+
+/// When checkpoints are due.
+#[must_use]
+pub fn checkpoints(settings: &Settings) -> CheckpointSettings {
+    CheckpointSettings {
+        interval: Duration::from_secs(settings.recovery_ckpt_time_s),
+        transactions: settings.checkpoint_transactions,
+        log_bytes: settings.checkpoint_log_bytes,
     }
 }
 
@@ -50,6 +64,7 @@ pub fn driver_settings(settings: &Settings, durability: Durability) -> DriverSet
     DriverSettings {
         admission_frames: size(settings.client_admission_frames),
         admission_bytes: size(settings.client_admission_bytes),
+        snapshots: true,
         ..DriverSettings::new(durability)
     }
 }
@@ -85,6 +100,7 @@ pub fn communicator_options(cluster: &ClusterConfig, connections: usize) -> Comm
         handshake_timeout: Duration::from_millis(settings.handshake_timeout_ms),
         unfinished_handshakes: (left / 4).clamp(1, limits::UNFINISHED_HANDSHAKES),
         connections,
+        snapshot_bytes_per_second: settings.snapshot_bytes_per_second,
         backoff_min: Duration::from_millis(settings.reconnect_backoff_ms_min),
         backoff_max: Duration::from_millis(settings.reconnect_backoff_ms_max),
         ..CommunicatorOptions::default()
@@ -147,9 +163,10 @@ mod tests {
     #[test]
     fn defaults_of_the_file_are_the_defaults_of_the_parts() {
         let cluster = cluster("");
-        assert_eq!(raft_settings(cluster.settings()), RaftSettings::default());
+        let snapshots = RaftSettings { snapshots: true, ..RaftSettings::default() };
+        assert_eq!(raft_settings(cluster.settings()), snapshots);
         let driver = driver_settings(cluster.settings(), Durability::InMemory);
-        assert_eq!(driver, DriverSettings::new(Durability::InMemory));
+        assert_eq!(driver, DriverSettings { snapshots: true, ..DriverSettings::new(Durability::InMemory) });
         assert_eq!(replicated_limits(cluster.settings()), ReplicatedLimits::default());
         let (ours, theirs) =
             (communicator_options(&cluster, connections(cluster.settings())), CommunicatorOptions::default());
@@ -165,7 +182,7 @@ mod tests {
                 r#""heartbeat_interval_ms": 10, "election_timeout_ms": 90, "in_flight_timeout_ms": 70,
                 "max_in_flight_messages_per_follower": 5, "max_in_flight_bytes_per_follower": 400000,
                 "max_entries_per_append": 6, "max_append_bytes": 300000, "log_memory_limit_bytes": 90000000,
-                "raft_follower_batch_timeout_ms": 3,"#,
+                "raft_follower_batch_timeout_ms": 3, "disk_stall_timeout_ms": 700,"#,
             )
             .settings(),
         );
@@ -179,6 +196,9 @@ mod tests {
             bytes_per_append: 300_000,
             log_memory_bytes: 90_000_000,
             linger: Duration::from_millis(3),
+            disk_stall_timeout: Duration::from_millis(700),
+            snapshots: true,
+            ..RaftSettings::default()
         };
         assert_eq!(settings, expected);
     }

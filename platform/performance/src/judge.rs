@@ -1,10 +1,9 @@
 //! Whether a result may be quoted, and what follows from its parts.
 
+use crate::derived::is_expected_down;
 use crate::recording::latency_histogram;
-use crate::replicas::ReplicaFigures;
 use crate::result::{LatencyMs, LoadResult};
 use hdrhistogram::Histogram;
-use std::collections::BTreeMap;
 
 /// How far Little's law may be missed, beside what the sampling of what is in flight explains.
 pub const LITTLE_TOLERANCE: f64 = 0.1;
@@ -60,76 +59,6 @@ fn little_law_fails(result: &LoadResult, ratio: f64) -> bool {
     let by_law = result.in_flight_mean / ratio;
     let chance = STANDARD_ERRORS * result.in_flight_standard_error;
     (result.in_flight_mean - by_law).abs() > LITTLE_TOLERANCE * by_law + chance
-}
-
-/// Fills in what follows from the replicas' figures; `client_cpu_us` is the load clients' processor time.
-pub fn derive_from_replicas(result: &mut LoadResult, client_cpu_us: f64) {
-    let figures = &result.replica_figures;
-    let mut nulls: Vec<(&str, String)> = Vec::new();
-    result.client_cpu_us_per_transaction = Some(client_cpu_us / result.accepted.max(1) as f64);
-    let mut replica_cpu = Some(0.0);
-    for replica in figures {
-        let expected_down = !replica.reachable_at_end && is_expected_down(&result.settings.client, replica.id);
-        if expected_down {
-            continue;
-        }
-        match (replica.cpu_us, replica.executed) {
-            (Some(cpu), Some(executed)) if executed > 0 => {
-                replica_cpu = replica_cpu.map(|sum| sum + cpu as f64 / executed as f64);
-            }
-            _ => {
-                replica_cpu = None;
-                let reason =
-                    format!("replica {} has no processor time or executed transactions to compare", replica.id);
-                nulls.push(("cpu_us_per_transaction", reason));
-                break;
-            }
-        }
-    }
-    result.cpu_us_per_transaction =
-        replica_cpu.zip(result.client_cpu_us_per_transaction).map(|(one, other)| one + other);
-    match leader_batch_mean(figures) {
-        Ok(mean) => result.leader_batch_mean = Some(mean),
-        Err(reason) => nulls.push(("leader_batch_mean", reason)),
-    }
-    match fsyncs_per_write(figures, result.durable) {
-        Ok(count) => result.fsyncs_per_write = Some(count),
-        Err(reason) => nulls.push(("fsyncs_per_write", reason)),
-    }
-    let nulls: BTreeMap<String, String> = nulls.into_iter().map(|(key, reason)| (key.to_owned(), reason)).collect();
-    result.null_because.extend(nulls);
-}
-
-fn leader_batch_mean(figures: &[ReplicaFigures]) -> Result<f64, String> {
-    let leader = figures.iter().find(|replica| replica.is_leader).ok_or("no replica said at the end who leads")?;
-    let growth = |name: &str| {
-        let found = leader.counter_growth.get(name).copied();
-        found.ok_or_else(|| format!("the leader's status has no counter {name} to compare"))
-    };
-    match (growth("entries_appended")?, growth("groups_appended")?) {
-        (_, 0) => Err("the leader appended nothing during the measurement".to_owned()),
-        (entries, groups) => Ok(entries as f64 / groups as f64),
-    }
-}
-
-fn fsyncs_per_write(figures: &[ReplicaFigures], durable: Option<bool>) -> Result<f64, String> {
-    if durable == Some(false) {
-        return Err("recovery is off: nothing is synced".to_owned());
-    }
-    let mut syncs = 0;
-    for replica in figures {
-        syncs += replica
-            .counter_growth
-            .get("syncs")
-            .ok_or_else(|| format!("the status of replica {} has no counter syncs to compare", replica.id))?;
-    }
-    let executed = figures.iter().filter_map(|replica| replica.executed).max().filter(|executed| *executed > 0);
-    let executed = executed.ok_or("no replica said what it executed")?;
-    Ok(syncs as f64 / executed as f64)
-}
-
-fn is_expected_down(client_settings: &serde_json::Value, id: u32) -> bool {
-    client_settings["expect_down"].as_array().is_some_and(|ids| ids.iter().any(|value| *value == id))
 }
 
 /// Works out Little's law and judges the result: fills in `valid` and adds to `invalid_because`.

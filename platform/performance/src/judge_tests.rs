@@ -1,7 +1,11 @@
 use super::*;
+use crate::derived::{ClientUse, derive_from_replicas};
 use crate::host::HostFacts;
+use crate::replicas::ReplicaFigures;
 use crate::result::{FailureCounts, LoadAverage, MedianAndTailMs, RunSettings};
+use crate::round_trips::RoundTripMs;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// A sound result of `batches` batches of 10 ms each, `window` in flight.
 pub(crate) fn sound(batches: u64, window: f64) -> LoadResult {
@@ -20,6 +24,7 @@ pub(crate) fn sound(batches: u64, window: f64) -> LoadResult {
         let mut figures = ReplicaFigures {
             id,
             is_leader,
+            led_throughout: is_leader,
             reachable_at_start: true,
             reachable_at_end: true,
             counters_at_start: counters(0),
@@ -46,11 +51,19 @@ pub(crate) fn sound(batches: u64, window: f64) -> LoadResult {
         in_flight_standard_error: 0.0,
         little_law_ratio: None,
         fsync_ms: Some(MedianAndTailMs { p50: 0.1, p99: 0.2 }),
-        rtt_ms: Some(MedianAndTailMs { p50: 0.1, p99: 0.2 }),
+        rtt_ms: Some(RoundTripMs { p50: 0.1, p99: 0.2, p99_9: Some(0.3), max: Some(0.4), count: 400 }),
         leader_batch_mean: None,
         fsyncs_per_write: None,
         cpu_us_per_transaction: None,
+        leader_cpu_us_per_transaction: None,
+        follower_cpu_us_per_transaction: None,
         client_cpu_us_per_transaction: None,
+        socket_calls_per_1000_transactions: None,
+        leader_socket_calls_per_1000_transactions: None,
+        follower_socket_calls_per_1000_transactions: None,
+        client_socket_calls_per_1000_transactions: None,
+        parks_per_1000_transactions: None,
+        messages_per_batch: None,
         accepted: batches * 100,
         refused: 0,
         retried: 0,
@@ -75,7 +88,7 @@ pub(crate) fn sound(batches: u64, window: f64) -> LoadResult {
         latency_sum_us: sum_us,
         histogram_us: histogram_to_list(&histogram),
     };
-    derive_from_replicas(&mut result, batches as f64 * 20.0);
+    derive_from_replicas(&mut result, ClientUse { cpu_us: batches as f64 * 20.0, socket_calls: Some(batches as f64) });
     judge(&mut result);
     result
 }

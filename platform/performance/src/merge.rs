@@ -1,7 +1,8 @@
 //! The results of several clients that loaded one cluster at the same time, as one result.
 
+use crate::derived::{ClientUse, derive_from_replicas};
 use crate::gaps::{Gap, common_gaps};
-use crate::judge::{add_list, derive_from_replicas, histogram_to_list, judge, latencies};
+use crate::judge::{add_list, histogram_to_list, judge, latencies};
 use crate::recording::latency_histogram;
 use crate::replicas::ReplicaFigures;
 use crate::result::LoadResult;
@@ -78,9 +79,11 @@ pub fn merge(parts: &[(String, LoadResult)]) -> Result<LoadResult, MergeError> {
         merged.notes.extend(part.notes.iter().filter(|note| !merged.notes.contains(note)).cloned().collect::<Vec<_>>());
     }
     let cpu_us = |result: &LoadResult| Some(result.client_cpu_us_per_transaction? * result.accepted as f64);
-    let client_cpu_us = results().filter_map(cpu_us).sum();
-    (merged.leader_batch_mean, merged.fsyncs_per_write) = (None, None);
-    derive_from_replicas(&mut merged, client_cpu_us);
+    let calls = |result: &LoadResult| {
+        Some(result.client_socket_calls_per_1000_transactions? / 1_000.0 * result.accepted as f64)
+    };
+    let client = ClientUse { cpu_us: results().filter_map(cpu_us).sum(), socket_calls: results().map(calls).sum() };
+    derive_from_replicas(&mut merged, client);
     merged.invalid_because = reasons(parts);
     judge(&mut merged);
     Ok(merged)
@@ -161,6 +164,12 @@ fn replica_figures(parts: &[(String, LoadResult)]) -> Vec<ReplicaFigures> {
             (one, other) => one.or(other),
         };
         known.resident_bytes = known.resident_bytes.max(figures.resident_bytes);
+        known.led_throughout &= figures.led_throughout;
+        known.threads = known.threads.max(figures.threads);
+        match (&mut known.rss_mib, &figures.rss_mib) {
+            (Some(one), Some(other)) => one.merge(other),
+            (one, other) => *one = one.or(*other),
+        }
     }
     merged.values_mut().for_each(ReplicaFigures::derive);
     merged.into_values().collect()
@@ -188,6 +197,7 @@ mod tests {
     use super::*;
     use crate::judge::histogram_of;
     use crate::judge::tests::sound;
+    use crate::memory::RssMib;
 
     fn named(results: &[LoadResult]) -> Vec<(String, LoadResult)> {
         let name = |number: usize| format!("client-{}.json", number + 1);
@@ -252,6 +262,33 @@ mod tests {
         lying.in_flight_mean = 640.0;
         let merged = merge(&named(&[good, lying])).unwrap();
         assert!(merged.invalid_because[0].starts_with("Little's law fails"), "{:?}", merged.invalid_because);
+    }
+
+    #[test]
+    fn costs_by_role_and_memory_are_those_of_the_whole_and_a_part_without_a_count_leaves_none() {
+        let with = |memory: RssMib, calls: Option<f64>| {
+            let mut result = sound(64_000, 64.0);
+            result.replica_figures[0].rss_mib = Some(memory);
+            result.client_socket_calls_per_1000_transactions = calls;
+            result
+        };
+        let first = with(RssMib { start: 10.0, end: 30.0, max: 30.0 }, Some(2.0));
+        let mut second = with(RssMib { start: 11.0, end: 31.0, max: 44.0 }, Some(4.0));
+        let merged = merge(&named(&[first.clone(), second.clone()])).unwrap();
+        let close = |figure: Option<f64>, expected: f64| figure.is_some_and(|figure| (figure - expected).abs() < 1e-9);
+        assert!(close(merged.leader_cpu_us_per_transaction, 0.5), "{:?}", merged.leader_cpu_us_per_transaction);
+        assert!(close(merged.client_socket_calls_per_1000_transactions, 3.0));
+        assert_eq!(merged.replica_figures[0].rss_mib, Some(RssMib { start: 10.0, end: 30.0, max: 44.0 }));
+        assert!(merged.replica_figures[0].led_throughout);
+        second.replica_figures[0].led_throughout = false;
+        second.client_socket_calls_per_1000_transactions = None;
+        let merged = merge(&named(&[first, second])).unwrap();
+        assert_eq!(
+            (merged.leader_cpu_us_per_transaction, merged.client_socket_calls_per_1000_transactions),
+            (None, None)
+        );
+        let reason = &merged.null_because["client_socket_calls_per_1000_transactions"];
+        assert_eq!(reason, "a client did not count its system calls");
     }
 
     #[test]

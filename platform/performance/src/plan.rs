@@ -1,5 +1,6 @@
 //! What a load run is asked to do, and every reason why it cannot be done, before anything is started.
 
+use crate::options::{OptionReader, SECONDS_MAX};
 use crate::workload::{Distribution, Workload};
 use quorate_client::{ClientOptions, FRAME_BYTES_MAX};
 use quorate_config::ClusterConfig;
@@ -9,19 +10,8 @@ use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use thiserror::Error;
 
-/// An option that cannot be used: one line that names the option and its value.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{option} {value}: {problem}")]
-pub struct InputError {
-    /// The option, with its dashes.
-    pub option: &'static str,
-    /// Its value as given.
-    pub value: String,
-    /// What is wrong with it or what is allowed.
-    pub problem: String,
-}
+pub use crate::options::InputError;
 
 /// The options as they stand on the command line; absent ones have their defaults. Text, so that every fault is told in one form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -85,48 +75,10 @@ pub struct LoadPlan {
     pub probe_folder: PathBuf,
 }
 
-/// Longest run and warm-up, in seconds.
-const SECONDS_MAX: f64 = 86_400.0;
 /// Most keys: a generator by Zipf's law takes time for each when it starts.
 const KEYS_MAX: u64 = 100_000_000;
 /// Descriptors that a process needs beside its connections.
 const SPARE_DESCRIPTORS: u64 = 32;
-
-/// Collects faults, so that all of them are told at once.
-struct Reader {
-    errors: Vec<InputError>,
-}
-
-impl Reader {
-    fn error(&mut self, option: &'static str, value: impl ToString, problem: impl Into<String>) {
-        self.errors.push(InputError { option, value: value.to_string(), problem: problem.into() });
-    }
-
-    fn whole(&mut self, option: &'static str, text: Option<&String>, default: u64, min: u64, max: u64) -> u64 {
-        let Some(text) = text else { return default };
-        match text.parse::<u64>() {
-            Ok(number) if (min..=max).contains(&number) => return number,
-            _ => self.error(option, text, format!("must be a whole number from {min} to {max}, without a unit")),
-        }
-        default
-    }
-
-    fn real(
-        &mut self,
-        option: &'static str,
-        text: Option<&String>,
-        default: f64,
-        range: (f64, f64),
-        unit: &str,
-    ) -> f64 {
-        let Some(text) = text else { return default };
-        match text.parse::<f64>() {
-            Ok(number) if number >= range.0 && number <= range.1 => return number,
-            _ => self.error(option, text, format!("must be {unit} from {} to {}, without a unit", range.0, range.1)),
-        }
-        default
-    }
-}
 
 impl LoadPlan {
     /// Checks the options against each other and against the cluster.
@@ -134,7 +86,7 @@ impl LoadPlan {
     /// # Errors
     /// Every fault found.
     pub fn new(cluster: ClusterConfig, input: &LoadInput, probe_folder: PathBuf) -> Result<LoadPlan, Vec<InputError>> {
-        let mut reader = Reader { errors: Vec::new() };
+        let mut reader = OptionReader::default();
         let settings = cluster.settings().clone();
         let seconds = "a number of seconds";
         let run_s = limits::PERFORMANCE_RUN_S as f64;
@@ -185,10 +137,10 @@ impl LoadPlan {
             probe_folder,
         };
         plan.check_together(&mut reader);
-        if reader.errors.is_empty() { Ok(plan) } else { Err(reader.errors) }
+        reader.finish(plan)
     }
 
-    fn check_together(&self, reader: &mut Reader) {
+    fn check_together(&self, reader: &mut OptionReader) {
         let (threads, connections) = (self.threads as u64, self.connections as u64);
         if self.window < threads {
             reader.error("--window", self.window, format!("{threads} generator threads need at least one batch each"));
@@ -260,7 +212,7 @@ impl LoadPlan {
     }
 }
 
-fn read_replicas(reader: &mut Reader, cluster: &ClusterConfig, given: &[String]) -> Vec<ReplicaId> {
+fn read_replicas(reader: &mut OptionReader, cluster: &ClusterConfig, given: &[String]) -> Vec<ReplicaId> {
     let mut ids = Vec::new();
     for text in given {
         let found = text.parse::<u64>().ok().and_then(|id| cluster.replica(id).ok());

@@ -21,7 +21,7 @@ pub fn latency_histogram() -> Histogram<u64> {
 }
 
 /// Latency in whole microseconds, rounded; at least one.
-fn microseconds(latency: Duration) -> u64 {
+pub(crate) fn microseconds(latency: Duration) -> u64 {
     u64::try_from((latency.as_nanos() + 500) / 1_000).unwrap_or(u64::MAX).max(1)
 }
 

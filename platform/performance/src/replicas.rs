@@ -1,5 +1,7 @@
 //! What the replicas say of themselves: `/status` before, at the start, at the end and after a measurement.
 
+use crate::memory::RssMib;
+use crate::round_trips::RoundTripStatus;
 use quorate_config::ReplicaAddress;
 use quorate_framework::ReplicaId;
 use serde::{Deserialize, Serialize};
@@ -27,6 +29,8 @@ pub struct ReplicaStatus {
     pub durable: Option<bool>,
     /// Its role, in the protocol's own word.
     pub role: Option<String>,
+    /// Its term or view.
+    pub view: Option<u64>,
     /// Who leads, as it knows.
     pub leader: Option<u32>,
     /// Peers whose incarnation is not bound.
@@ -37,8 +41,10 @@ pub struct ReplicaStatus {
     pub counters: BTreeMap<String, u64>,
     /// What its operating system says.
     pub process: ProcessStatus,
+    /// The names of its threads.
+    pub threads: Vec<String>,
     /// Round trips to its peers, in milliseconds.
-    pub round_trip_ms: Option<Percentiles>,
+    pub round_trip_ms: Option<RoundTripStatus>,
     /// Syncs of its log, in milliseconds.
     pub fsync_ms: Option<Percentiles>,
     /// Its settings.
@@ -57,6 +63,8 @@ pub struct ProcessStatus {
     pub cpu_system_us: Option<u64>,
     /// Resident memory, in bytes.
     pub resident_bytes: Option<u64>,
+    /// Threads.
+    pub threads: Option<u64>,
 }
 
 impl ProcessStatus {
@@ -107,6 +115,7 @@ fn read_status(agent: &ureq::Agent, address: &str) -> Result<ReplicaStatus, Stri
 
 /// What one replica did during a measurement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ReplicaFigures {
     /// The replica.
     pub id: u32,
@@ -114,6 +123,8 @@ pub struct ReplicaFigures {
     pub role: Option<String>,
     /// Whether it led at the end, as most replicas know.
     pub is_leader: bool,
+    /// Whether it led at the start and at the end, in one term or view.
+    pub led_throughout: bool,
     /// Whether its status was there at the start.
     pub reachable_at_start: bool,
     /// Whether its status was there at the end.
@@ -128,6 +139,12 @@ pub struct ReplicaFigures {
     pub cpu_us: Option<u64>,
     /// Its resident memory at the end, in bytes.
     pub resident_bytes: Option<u64>,
+    /// Its resident memory at the start, at the end and at most.
+    pub rss_mib: Option<RssMib>,
+    /// Its threads at the end.
+    pub threads: Option<u64>,
+    /// Their names, as far as the system tells.
+    pub thread_names: Vec<String>,
     /// What each of its counters grew by.
     pub counter_growth: BTreeMap<String, u64>,
     /// Its counters at the start and at the end, for merging the results of several clients.
@@ -143,6 +160,7 @@ pub struct ReplicaFigures {
 pub fn compare(start: &Statuses, end: &Statuses) -> Vec<ReplicaFigures> {
     let unbound: Vec<u32> = end.values().flatten().flat_map(|status| status.unbound.iter().copied()).collect();
     let leader = leader_of(end);
+    let led_throughout = leader.filter(|id| leader_of(start) == leader && view_of(start, *id) == view_of(end, *id));
     let figures = |(id, last): (&ReplicaId, &Result<ReplicaStatus, String>)| {
         let first = start.get(id).and_then(|status| status.as_ref().ok());
         let last = last.as_ref().ok();
@@ -152,8 +170,11 @@ pub fn compare(start: &Statuses, end: &Statuses) -> Vec<ReplicaFigures> {
             reachable_at_start: first.is_some(),
             reachable_at_end: last.is_some_and(|status| status.stopped.is_none()),
             is_leader: leader == Some(id.0),
+            led_throughout: led_throughout == Some(id.0),
             is_unbound: unbound.contains(&id.0),
             resident_bytes: last.and_then(|status| status.process.resident_bytes),
+            threads: last.and_then(|status| status.process.threads),
+            thread_names: last.map(|status| status.threads.clone()).unwrap_or_default(),
             ..ReplicaFigures::default()
         };
         if let (Some(first), Some(last)) = (first, last) {
@@ -162,6 +183,8 @@ pub fn compare(start: &Statuses, end: &Statuses) -> Vec<ReplicaFigures> {
             figures.counters_at_end = last.counters.clone();
             figures.cpu_us_at = first.process.cpu_us().zip(last.process.cpu_us());
             figures.derive();
+            let memory = first.process.resident_bytes.zip(last.process.resident_bytes);
+            figures.rss_mib = memory.filter(|_| !figures.restarted).map(|(first, last)| RssMib::new(first, last));
         }
         figures
     };
@@ -176,6 +199,10 @@ pub fn leader_of(statuses: &Statuses) -> Option<u32> {
         *votes.entry(leader).or_default() += 1;
     }
     votes.into_iter().max_by_key(|(_, count)| *count).map(|(leader, _)| leader)
+}
+
+fn view_of(statuses: &Statuses, id: u32) -> Option<u64> {
+    statuses.get(&ReplicaId(id))?.as_ref().ok()?.view
 }
 
 impl ReplicaFigures {
@@ -256,6 +283,20 @@ mod tests {
     }
 
     #[test]
+    fn the_leader_of_both_ends_led_throughout_only_in_one_view_and_memory_and_threads_are_told() {
+        let at = |view: u64, bytes: u64| {
+            let process = json!({ "resident_bytes": bytes, "threads": 3 });
+            status(json!({ "view": view, "leader": 1, "process": process, "threads": ["core", "http", "narrator"] }))
+        };
+        let figures = compare(&of(1, at(4, 2 << 20)), &of(1, at(4, 3 << 20))).remove(0);
+        assert!(figures.is_leader && figures.led_throughout);
+        assert_eq!(figures.rss_mib, Some(RssMib { start: 2.0, end: 3.0, max: 3.0 }));
+        assert_eq!((figures.threads, figures.thread_names.len()), (Some(3), 3));
+        let figures = compare(&of(1, at(4, 1)), &of(1, at(6, 1))).remove(0);
+        assert!(figures.is_leader && !figures.led_throughout, "it lost the lead and won it back");
+    }
+
+    #[test]
     fn a_status_is_read_over_http_and_a_dead_replica_is_named() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let http_port = listener.local_addr().unwrap().port();
@@ -282,7 +323,7 @@ mod tests {
         serve.join().unwrap();
         let first = statuses[&ReplicaId(1)].as_ref().unwrap();
         assert_eq!(
-            (first.id, first.durable, first.round_trip_ms.map(|trip| trip.p99)),
+            (first.id, first.durable, first.round_trip_ms.as_ref().map(|trip| trip.p99)),
             (Some(1), Some(false), Some(0.5))
         );
         let error = statuses[&ReplicaId(2)].as_ref().unwrap_err();

@@ -6,6 +6,7 @@
 use crate::gaps::Gap;
 use crate::host::HostFacts;
 use crate::replicas::ReplicaFigures;
+use crate::round_trips::RoundTripMs;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -121,16 +122,32 @@ pub struct LoadResult {
     pub little_law_ratio: Option<f64>,
     /// Time of a sync of 4 KiB on the device.
     pub fsync_ms: Option<MedianAndTailMs>,
-    /// Round trip between replicas.
-    pub rtt_ms: Option<MedianAndTailMs>,
+    /// Round trips between replicas in the measurement, by the leader's heartbeats: also how late heartbeats and votes were handled.
+    pub rtt_ms: Option<RoundTripMs>,
     /// Batches that the leader put into its log at a time, the mean.
     pub leader_batch_mean: Option<f64>,
     /// Syncs of all replicas per transaction executed.
     pub fsyncs_per_write: Option<f64>,
     /// Processor time of all replicas and the load clients per transaction, in microseconds.
     pub cpu_us_per_transaction: Option<f64>,
+    /// The leader's part of it.
+    pub leader_cpu_us_per_transaction: Option<f64>,
+    /// One follower's part of it, their mean.
+    pub follower_cpu_us_per_transaction: Option<f64>,
     /// The load clients' part of it.
     pub client_cpu_us_per_transaction: Option<f64>,
+    /// System calls that read or write a connection, of all replicas and the load clients, per 1,000 transactions.
+    pub socket_calls_per_1000_transactions: Option<f64>,
+    /// The leader's part of it.
+    pub leader_socket_calls_per_1000_transactions: Option<f64>,
+    /// One follower's part of it, their mean.
+    pub follower_socket_calls_per_1000_transactions: Option<f64>,
+    /// The load clients' part of it.
+    pub client_socket_calls_per_1000_transactions: Option<f64>,
+    /// Times that the replicas' core threads had nothing to do and waited in the kernel, over all replicas, per 1,000 transactions.
+    pub parks_per_1000_transactions: Option<f64>,
+    /// Frames between replicas per batch, each counted where it is sent and where it is received.
+    pub messages_per_batch: Option<f64>,
     /// Transactions answered `Ok` in the measurement.
     pub accepted: u64,
     /// Attempts refused (`Busy`, `NotLeader`) since the measurement began.

@@ -6,6 +6,7 @@ use crate::clock::RunClock;
 use crate::fsync_probe;
 use crate::generator::{Failure, Watcher, drive};
 use crate::host::{load_average, process_cpu};
+use crate::memory::MemoryWatch;
 use crate::monitor::{Progress, Watched, watch};
 use crate::plan::LoadPlan;
 use crate::recording::Recording;
@@ -16,6 +17,7 @@ use crate::windowed_load::{WindowedLoad, WindowedLoadOptions};
 use crate::workload::BatchMaker;
 use finished::{Finished, Moment};
 use quorate_client::{ClientCounters, ConnectError, SessionClient};
+use quorate_communicator::client_traffic;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -92,8 +94,10 @@ pub fn run(plan: &LoadPlan, stop: &Arc<AtomicBool>, mut progress: Progress) -> R
     wait_until(&clock, || clock.measure_from(), stop);
     let started_unix_ms = unix_ms();
     let at_start = moment(plan, &watched);
+    let memory = MemoryWatch::start(replicas.to_vec())?;
     wait_until(&clock, || clock.end(), stop);
     let at_end = moment(plan, &watched);
+    let peaks = memory.end();
     let mut failures = FailureCounts::default();
     let mut sound = true;
     for generator in generators {
@@ -116,6 +120,7 @@ pub fn run(plan: &LoadPlan, stop: &Arc<AtomicBool>, mut progress: Progress) -> R
         before,
         at_start,
         at_end,
+        peaks,
         after,
         started_unix_ms,
         fsync,
@@ -284,5 +289,6 @@ fn wait_until(clock: &RunClock, until: impl Fn() -> Instant, stop: &AtomicBool) 
 fn moment(plan: &LoadPlan, watched: &[Watched]) -> Moment {
     let sum = |count: fn(&Recording) -> u64| watched.iter().map(|watched| count(&watched.recording)).sum();
     let (cpu, refused, retried) = (process_cpu(), sum(Recording::refused_in_all), sum(Recording::retried_in_all));
-    Moment { statuses: read_statuses(plan.cluster.replicas()), cpu, refused, retried }
+    let socket_calls = client_traffic().socket_calls();
+    Moment { statuses: read_statuses(plan.cluster.replicas()), cpu, socket_calls, refused, retried }
 }

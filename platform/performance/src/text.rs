@@ -56,17 +56,46 @@ pub fn render(result: &LoadResult) -> String {
         None => format!("- ({})", result.null_because.get(key).map_or("unknown", String::as_str)),
     };
     line("device sync, p50", optional(result.fsync_ms.map(|times| times.p50), "fsync_ms", " ms"));
-    line("round trip, p50", optional(result.rtt_ms.map(|times| times.p50), "rtt_ms", " ms"));
+    line("round trip, ms", round_trip(result));
     line("leader batch, mean", optional(result.leader_batch_mean, "leader_batch_mean", " batches an append"));
-    let client_cpu = result.client_cpu_us_per_transaction.unwrap_or(0.0);
-    let unit = format!(" µs a transaction, all processes ({client_cpu:.3} of it the load client)");
+    let split = |leader: Option<f64>, follower: Option<f64>, client: Option<f64>| {
+        let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.3}"));
+        format!("leader {}, a follower {}, client {}", number(leader), number(follower), number(client))
+    };
+    let unit = format!(
+        " µs a transaction, all processes ({})",
+        split(
+            result.leader_cpu_us_per_transaction,
+            result.follower_cpu_us_per_transaction,
+            result.client_cpu_us_per_transaction
+        )
+    );
     line("processor time", optional(result.cpu_us_per_transaction, "cpu_us_per_transaction", &unit));
+    let unit = format!(
+        " per 1,000 transactions, all processes ({})",
+        split(
+            result.leader_socket_calls_per_1000_transactions,
+            result.follower_socket_calls_per_1000_transactions,
+            result.client_socket_calls_per_1000_transactions
+        )
+    );
+    let calls = result.socket_calls_per_1000_transactions;
+    line("socket calls", optional(calls, "socket_calls_per_1000_transactions", &unit));
+    let parks = result.parks_per_1000_transactions;
+    line("parks", optional(parks, "parks_per_1000_transactions", " per 1,000 transactions, all replicas"));
+    let unit = " frames between replicas a batch, sent and received";
+    line("messages", optional(result.messages_per_batch, "messages_per_batch", unit));
     for replica in &result.replica_figures {
         let role = replica.role.as_deref().unwrap_or("unreachable");
         let number = |value: Option<u64>| value.map_or("-".to_owned(), |value| value.to_string());
-        let memory = replica.resident_bytes.map_or("-".to_owned(), |bytes| format!("{} MiB", bytes >> 20));
-        let executed = number(replica.executed);
-        line(&format!("replica {}", replica.id), format!("{role}, {executed} transactions executed, {memory}"));
+        let memory = match (&replica.rss_mib, replica.resident_bytes) {
+            (Some(rss), _) => format!("{:.0} to {:.0} MiB (at most {:.0})", rss.start, rss.end, rss.max),
+            (None, Some(bytes)) => format!("{} MiB at the end", bytes >> 20),
+            (None, None) => "memory unknown".to_owned(),
+        };
+        let (executed, threads) = (number(replica.executed), number(replica.threads));
+        let figures = format!("{role}, {executed} transactions executed, {memory}, {threads} threads");
+        line(&format!("replica {}", replica.id), figures);
     }
     if let Some(reads) = &result.reads {
         line("reads", reads.clone());
@@ -81,6 +110,15 @@ pub fn render(result: &LoadResult) -> String {
         line("NOT VALID", reason.clone());
     }
     text
+}
+
+fn round_trip(result: &LoadResult) -> String {
+    let Some(times) = result.rtt_ms else {
+        return format!("- ({})", result.null_because.get("rtt_ms").map_or("unknown", String::as_str));
+    };
+    let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.3}"));
+    let (tail, longest) = (number(times.p99_9), number(times.max));
+    format!("p50 {:.3}  p99 {:.3}  p99.9 {tail}  max {longest}  of {} heartbeats", times.p50, times.p99, times.count)
 }
 
 /// The result as a JSON object, indented for readers, with the histogram on one line.
@@ -99,6 +137,7 @@ pub fn to_json(result: &LoadResult) -> Result<String, serde_json::Error> {
 mod tests {
     use super::*;
     use crate::judge::tests::sound;
+    use crate::memory::RssMib;
 
     #[test]
     fn the_json_reads_back_and_keeps_the_histogram_on_one_line() {
@@ -114,12 +153,18 @@ mod tests {
     #[test]
     fn the_text_says_what_the_figures_are_of_and_why_they_may_not_be_quoted() {
         let mut result = sound(64_000, 64.0);
+        let memory = RssMib { start: 40.0, end: 50.0, max: 60.0 };
+        (result.replica_figures[1].rss_mib, result.replica_figures[1].threads) = (Some(memory), Some(3));
         let text = render(&result);
         for part in [
             "640000 transactions/s (6400 batches/s)",
             "of one batch of 100 transactions",
             "NOT durable",
             "in flight            64.0 batches (Little's law: 1.000",
+            "round trip, ms       p50 0.100  p99 0.200  p99.9 0.300  max 0.400  of 400 heartbeats",
+            "1.200 µs a transaction, all processes (leader 0.500, a follower 0.500, client 0.200)",
+            "socket calls         - (replica 1 has no counter socket_calls",
+            "replica 2            unreachable, 6400000 transactions executed, 40 to 50 MiB (at most 60), 3 threads",
             "valid                yes",
         ] {
             assert!(text.contains(part), "{part} in\n{text}");

@@ -56,6 +56,19 @@ fn a_run_measures_a_replica_that_executes_and_its_figures_agree_with_each_other(
     assert!(result.fsync_ms.is_some_and(|times| times.p50 > 0.0), "a probe stands in for the replicas' syncs");
     assert_eq!(result.leader_batch_mean, Some(2.0));
     assert!(result.cpu_us_per_transaction.is_some_and(|cpu| cpu > 1.0));
+    // The replica of this test says one microsecond, one call and a quarter of a park a transaction, and that it has no peers.
+    assert_eq!(result.leader_cpu_us_per_transaction, Some(1.0));
+    assert_eq!(result.leader_socket_calls_per_1000_transactions, Some(1_000.0));
+    assert!(result.parks_per_1000_transactions.is_some_and(|parks| (parks - 250.0).abs() < 1.0), "{result:?}");
+    assert_eq!(result.messages_per_batch, Some(0.0));
+    // Other tests of this process count too: `costs.rs` has the client's own part.
+    let client = result.client_socket_calls_per_1000_transactions.unwrap();
+    let all = result.socket_calls_per_1000_transactions.unwrap();
+    assert!((all - client - 1_000.0).abs() < 1e-6, "{all}");
+    assert_eq!(result.null_because["follower_cpu_us_per_transaction"], "there was no follower");
+    let memory = result.replica_figures[0].rss_mib.unwrap();
+    assert_eq!((memory.start, memory.end, memory.max), (1.0, 1.0, 1.0));
+    assert_eq!((result.replica_figures[0].threads, result.replica_figures[0].thread_names.len()), (Some(2), 2));
     assert!(result.reads.as_ref().is_some_and(|reads| reads.contains("through the log")));
     assert_eq!(result.replica_figures[0].role.as_deref(), Some("leader"));
     assert_eq!(result.settings.client["read_share"], 0.5);

@@ -3,6 +3,8 @@
 
 repository=$(dirname -- "$(dirname -- "$deploy_folder")")
 
+# shellcheck source=scripts/deploy/script/checks.sh
+source "$deploy_folder/script/checks.sh"
 # shellcheck source=scripts/deploy/script/options.sh
 source "$deploy_folder/script/options.sh"
 # shellcheck source=scripts/deploy/script/machines.sh

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The command line of a performance script.
+# The command line of a performance script. Wants checks.sh.
 
 usage() { # PROTOCOL
     cat <<END
@@ -18,6 +18,7 @@ collects everything in a fresh run folder (its path is the last line) and stops 
   --quick           a short run: 3 s after a warm-up of 1 s
   --out DIR         where run folders are made (default: results/ in the repository)
   --base-port P     first port of the replicas, with the HTTP ports above it (default 17000)
+  --free-ports      take the first free block of ports whatever else is given
   --help            this text
 
 Without machines.conf, template.config and --base-port the first free block of ports is taken;
@@ -30,26 +31,19 @@ Exit codes: 0 valid result, 1 failed, 2 bad input, 3 the result failed its own v
 END
 }
 
-# Sets whole_number to VALUE without leading zeros, or ends with one line that names the option.
-require_whole_number() { # OPTION VALUE MINIMUM MAXIMUM
-    if [[ ! $2 =~ ^[0-9]{1,9}$ ]] || ((10#$2 < $3 || 10#$2 > $4)); then
-        bad_input "$1 '$2': a whole number from $3 to $4 is needed"
-    fi
-    whole_number=$((10#$2))
-}
-
-# Sets machines_file, template_file, duration_s, repeat, quick, out_folder, base_port and load_options.
+# Sets machines_file, template_file, duration_s, repeat, quick, free_ports, out_folder, base_port and load_options.
 parse_options() { # PROTOCOL ARGUMENT...
     local protocol=$1 option value seen=' '
     shift
     local files=()
-    machines_file='' template_file='' duration_s='' repeat=1 quick=0 out_folder='' base_port='' load_options=()
+    machines_file='' template_file='' duration_s='' repeat=1 quick=0 free_ports=0 out_folder='' base_port='' load_options=()
     while (($# > 0)); do
         option=${1%%=*}
         case $1 in
             --) shift; load_options=("$@"); break ;;
             --help | -h) usage "$protocol"; exit 0 ;;
             --quick) quick=1; shift; continue ;;
+            --free-ports) free_ports=1; shift; continue ;;
             --duration | --repeat | --out | --base-port)
                 (($# > 1)) || bad_input "$1 needs a value (--help tells which)"
                 value=$2
@@ -78,20 +72,18 @@ set_option() { # OPTION VALUE
     esac
 }
 
-# ports is "free" only when nothing on the command line speaks of ports.
+# ports is "free" when nothing on the command line speaks of ports, or it is asked for.
 choose_files() { # PROTOCOL [machines.conf [template.config]]
     ports=base
     (($# > 1)) || [[ -n $base_port ]] || ports=free
+    if ((free_ports)); then
+        [[ -z $base_port ]] || bad_input "--base-port '$base_port': --free-ports is given too"
+        ports=free
+    fi
     machines_file=${2:-$deploy_folder/config/kv_performance_server_local.conf}
     template_file=${3:-$deploy_folder/config/$1.config}
     require_regular_file machines.conf "$machines_file"
     require_regular_file template.config "$template_file"
-}
-
-require_regular_file() { # WHAT FILE
-    [[ -e $2 ]] || bad_input "$1 '$2': no such file"
-    [[ -f $2 ]] || bad_input "$1 '$2': not a regular file"
-    [[ -r $2 ]] || bad_input "$1 '$2': the file can not be read"
 }
 
 # The script itself says where the results go and how long a run takes.

@@ -14,7 +14,7 @@ median_and_range() {
 # Prints the figures of all runs and leaves FOLDER/summary.json and FOLDER/result.json, which is the result of the run with the
 # median throughput (of an even number of runs the lower of the middle two).
 summarise_runs() { # FOLDER REPEAT
-    local number throughputs=() means=() tails=() median_run
+    local number throughputs=() means=() tails=() costs=() calls=() median_run
     for ((number = 1; number <= $2; number++)); do
         read_json "$1/run-$number/result.json" throughput_per_s || fail "$1/run-$number/result.json has no throughput_per_s"
         throughputs+=("$json_value")
@@ -22,6 +22,9 @@ summarise_runs() { # FOLDER REPEAT
         means+=("$json_value")
         read_json "$1/run-$number/result.json" latency_ms p99 || fail "$1/run-$number/result.json has no p99 latency"
         tails+=("$json_value")
+        # Null if a replica could not be asked; then there is no median of all runs.
+        add_number costs "$1/run-$number/result.json" cpu_us_per_transaction
+        add_number calls "$1/run-$number/result.json" socket_calls_per_1000_transactions
     done
     median_run=$(for number in "${!throughputs[@]}"; do printf '%s %s\n' "${throughputs[number]}" $((number + 1)); done |
         LC_ALL=C sort -g | sed -n "$((($2 + 1) / 2))s/.* //p")
@@ -32,7 +35,17 @@ summarise_runs() { # FOLDER REPEAT
     add_figure "$1" throughput_per_s 'throughput per s' "${throughputs[@]}"
     add_figure "$1" latency_mean_ms 'mean latency, ms' "${means[@]}"
     add_figure "$1" latency_p99_ms 'p99 latency, ms' "${tails[@]}"
+    ((${#costs[@]} < $2)) || add_figure "$1" cpu_us_per_transaction 'CPU per txn, µs' "${costs[@]}"
+    ((${#calls[@]} < $2)) || add_figure "$1" socket_calls_per_1000_transactions 'calls per 1000 txn' "${calls[@]}"
     printf '\n}\n' >>"$1/summary.json"
+}
+
+# Appends the number at KEY to a list, if there is one.
+add_number() { # LIST FILE KEY
+    local -n list=$1
+    if read_json "$2" "$3" && [[ $json_value != null ]]; then
+        list+=("$json_value")
+    fi
 }
 
 add_figure() { # FOLDER KEY LABEL VALUE...

@@ -8,15 +8,18 @@ use std::collections::BTreeSet;
 use std::process::Command;
 
 /// The rooms in their order (ARCHITECTURE.md): a crate may depend on crates of earlier lines only.
-const ROOMS: [&[&str]; 11] = [
+const ROOMS: [&[&str]; 14] = [
     &["quorate-framework"],
     &["quorate-config"],
     &["quorate-raft"],
+    &["quorate-recovery"],
+    &["quorate-recovery-raft", "quorate-recovery-pbft"],
     &["quorate-executor"],
     &["quorate-communicator"],
     &["quorate-node"],
     &["quorate-client"],
     &["quorate-performance"],
+    &["quorate-simulated-disk"],
     &["quorate-simulation"],
     &["quorate"],
     &["quorate-cluster-tests"],

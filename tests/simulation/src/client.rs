@@ -215,6 +215,15 @@ impl Client {
         bytes
     }
 
+    /// Nobody listens at a replica: what was just sent there goes elsewhere, soon.
+    pub fn on_refused_connection(&mut self, now: Time, sequence: Sequence) {
+        self.turn_elsewhere(None);
+        let retry_at = now + self.back_off();
+        if let Some(frame) = self.outstanding.get_mut(&sequence.0) {
+            frame.retry_at = retry_at;
+        }
+    }
+
     /// An answer has come.
     pub fn on_reply(&mut self, now: Time, reply: &ClientReply) {
         debug_assert_eq!(reply.connection, ConnectionId(u64::from(self.number)));

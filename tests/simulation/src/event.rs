@@ -1,8 +1,11 @@
 //! What the world has to do, in the order of its clock.
 
 use crate::plan::Fault;
+use crate::snapshots::Served;
 use quorate_framework::LinkId;
-use quorate_framework::{ClientFrame, ClientReply, ConnectionId, FrameClass, Lane, ReplicaId, Ticket, Time};
+use quorate_framework::{
+    ClientFrame, ClientReply, ConnectionId, FrameClass, Lane, ReplicaId, SnapshotId, Ticket, Time,
+};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -32,8 +35,40 @@ pub enum Happening {
     Turn(ReplicaId),
     /// A frame arrives.
     Arrival(Flight),
-    /// A replica's disk has made everything up to a ticket durable. The number is the process's.
-    Synced(ReplicaId, u64, Ticket),
+    /// The writer of a replica's log takes its next step. The number is the process's, as in what follows.
+    WalStep(ReplicaId, u64),
+    /// A replica hears that everything up to a ticket is durable.
+    Reported(ReplicaId, u64, Ticket),
+    /// A replica whose disk has failed is gone.
+    Ended(ReplicaId, u64),
+    /// A snapshot that a replica writes goes on by a step.
+    SnapshotStep(ReplicaId, u64),
+    /// A replica looks after the snapshot that it fetches.
+    Fetch(ReplicaId, u64, SnapshotId),
+    /// A replica loads what it has fetched.
+    Load(ReplicaId, u64, SnapshotId),
+    /// Bytes of a snapshot are asked for.
+    ChunkAsked {
+        /// By whom.
+        by: ReplicaId,
+        /// Of whom.
+        of: ReplicaId,
+        /// Which snapshot.
+        id: SnapshotId,
+        /// From which offset on.
+        offset: u64,
+    },
+    /// The answer.
+    ChunkServed {
+        /// To whom.
+        to: ReplicaId,
+        /// Of which snapshot.
+        id: SnapshotId,
+        /// From which offset on.
+        offset: u64,
+        /// What.
+        served: Served,
+    },
     /// The two replicas try to connect.
     Connect(ReplicaId, ReplicaId),
     /// One side notices that a connection is gone.

@@ -122,6 +122,15 @@ impl Network {
             .collect()
     }
 
+    /// When something sent now by a connection of its own arrives: never, once, or twice, in no order.
+    pub fn stray_arrivals(&mut self, now: Time, from: ReplicaId, to: ReplicaId) -> Vec<Time> {
+        if self.is_cut(from, to) || self.random.chance(self.loss) {
+            return Vec::new();
+        }
+        let copies = 1 + usize::from(self.random.chance(self.duplication));
+        (0..copies).map(|_| now + self.latency(now, from, to)).collect()
+    }
+
     /// How long something takes from one to the other now.
     pub fn latency(&mut self, now: Time, from: ReplicaId, to: ReplicaId) -> Duration {
         let extra = match self.slow.get(&(from, to)) {

@@ -2,14 +2,95 @@
 
 use crate::random::SimulatedRandom;
 use quorate_framework::ReplicaId;
+use quorate_simulated_disk::{AfterFailedSync, CrashPolicy, Torn};
 use std::fmt;
 use std::time::Duration;
+
+/// How a process dies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Death {
+    /// The process alone: what it has written can be read, and is as little durable as before.
+    Kill,
+    /// The machine loses power, and its disk keeps what was synced and of the rest this.
+    PowerCut(Survivors),
+}
+
+/// What of the unsynced survives a power cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Survivors {
+    /// Nothing.
+    Nothing,
+    /// Everything.
+    Everything,
+    /// Any pages, in any order.
+    Pages,
+    /// Any sectors, in any order.
+    Sectors,
+}
+
+impl Survivors {
+    /// The disk's name for it.
+    #[must_use]
+    pub fn policy(self) -> CrashPolicy {
+        match self {
+            Survivors::Nothing => CrashPolicy::SyncedOnly,
+            Survivors::Everything => CrashPolicy::Everything,
+            Survivors::Pages => CrashPolicy::Random(Torn::Pages),
+            Survivors::Sectors => CrashPolicy::Random(Torn::Sectors),
+        }
+    }
+}
+
+/// What a replica must be about to do for a power cut to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum About {
+    /// Anything at all.
+    Anything,
+    /// To sync a group of the log.
+    Sync,
+    /// To make a snapshot durable that it took.
+    Checkpoint,
+    /// To load a snapshot that it fetched, and to install it.
+    Install,
+    /// To start from its disk.
+    Start,
+}
+
+/// A power cut before one of the next operations of a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CutSoon {
+    /// From when on operations count.
+    pub about: About,
+    /// Before which of them; 1 is the first.
+    pub operation: u64,
+    /// What survives.
+    pub survivors: Survivors,
+}
+
+/// An operation of a disk that fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskFailure {
+    /// A write, with nothing or so many bytes of it done.
+    Write(usize),
+    /// A sync of a file, and what becomes of its pages.
+    Sync(AfterFailedSync),
+    /// A sync of the directory.
+    SyncDirectory,
+    /// A new file.
+    Create,
+    /// A new name.
+    Rename,
+}
 
 /// Something that goes wrong, or right again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The process dies: with recovery on it keeps exactly what was reported durable, and perhaps some records more.
-    Crash(ReplicaId),
+    /// The process dies. A dead one may lose power all the same.
+    Crash(ReplicaId, Death),
+    /// All processes lose power at once.
+    CrashAll(Survivors),
+    /// The process is stopped cleanly.
+    Stop(ReplicaId),
     /// A dead process is started again.
     Restart(ReplicaId),
     /// The process dies and its data with it: what comes back is another incarnation.
@@ -25,7 +106,7 @@ pub enum Fault {
     /// Everything passes again.
     Heal,
     /// Whoever leads at that moment crashes.
-    CrashLeader,
+    CrashLeader(Death),
     /// Whoever leads at that moment stands still.
     PauseLeader(Duration),
     /// Nothing passes to or from whoever leads at that moment, but for so many followers.
@@ -40,6 +121,22 @@ pub enum Fault {
     ClockJump(ReplicaId, Duration),
     /// The replica's disk takes this long for each sync, for a while.
     SlowDisk(ReplicaId, Duration),
+    /// Power is lost inside something that the replica does.
+    CutSoon(ReplicaId, CutSoon),
+    /// The n-th operation of this kind fails on the replica's disk.
+    DiskFails(ReplicaId, DiskFailure, u64),
+    /// The replica's disk has room for so many bytes more, until all faults end or it is restarted.
+    DiskFull(ReplicaId, u64),
+    /// Every operation of the replica's disk hangs.
+    DiskHangs(ReplicaId, Duration),
+    /// Every operation of the disk of whoever leads at that moment hangs.
+    LeaderDiskHangs(Duration),
+    /// The replica dies, and a synced bit of its disk flips.
+    Rot(ReplicaId),
+    /// Whoever fetches a snapshot dies, after so many more chunks were moved.
+    CrashFetcher(Death, u32),
+    /// Whoever serves a snapshot dies, after so many more chunks were moved.
+    CrashServer(Death, u32),
 }
 
 impl Fault {
@@ -47,7 +144,13 @@ impl Fault {
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
-            Fault::Crash(_) => "fault: crash",
+            Fault::Crash(_, Death::Kill) => "fault: kill",
+            Fault::Crash(_, Death::PowerCut(Survivors::Nothing)) => "fault: power cut, synced only",
+            Fault::Crash(_, Death::PowerCut(Survivors::Everything)) => "fault: power cut, everything",
+            Fault::Crash(_, Death::PowerCut(Survivors::Pages)) => "fault: power cut, any pages",
+            Fault::Crash(_, Death::PowerCut(Survivors::Sectors)) => "fault: power cut, any sectors",
+            Fault::CrashAll(_) => "fault: power cut of all",
+            Fault::Stop(_) => "fault: clean stop",
             Fault::Restart(_) => "fault: restart",
             Fault::Wipe(_) => "fault: wipe",
             Fault::Pause(..) => "fault: pause",
@@ -55,7 +158,7 @@ impl Fault {
             Fault::CutPair(..) => "fault: cut pair",
             Fault::Split(_) => "fault: split",
             Fault::Heal => "fault: heal",
-            Fault::CrashLeader => "fault: leader crashed",
+            Fault::CrashLeader(_) => "fault: leader crashed",
             Fault::PauseLeader(_) => "fault: leader paused",
             Fault::IsolateLeader(_) => "fault: leader isolated",
             Fault::LoseConnection(..) => "fault: connection lost",
@@ -63,14 +166,39 @@ impl Fault {
             Fault::SlowLink(..) => "fault: slow link",
             Fault::ClockJump(..) => "fault: clock jump",
             Fault::SlowDisk(..) => "fault: slow disk",
+            Fault::CutSoon(..) => "fault: power cut armed",
+            Fault::DiskFails(..) => "fault: disk failure armed",
+            Fault::DiskFull(..) => "fault: disk full",
+            Fault::DiskHangs(..) => "fault: disk hangs",
+            Fault::LeaderDiskHangs(_) => "fault: leader's disk hangs",
+            Fault::Rot(_) => "fault: rot",
+            Fault::CrashFetcher(..) => "fault: crash of a fetcher armed",
+            Fault::CrashServer(..) => "fault: crash of a server armed",
         }
+    }
+
+    /// Whether it concerns a disk that keeps data: nothing happens with recovery off.
+    #[must_use]
+    pub fn needs_recovery(&self) -> bool {
+        matches!(
+            self,
+            Fault::CrashAll(_)
+                | Fault::CutSoon(..)
+                | Fault::DiskFails(..)
+                | Fault::DiskFull(..)
+                | Fault::DiskHangs(..)
+                | Fault::LeaderDiskHangs(_)
+                | Fault::Rot(_)
+                | Fault::SlowDisk(..)
+                | Fault::Wipe(_)
+        )
     }
 }
 
 /// Whether processes keep their data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CrashMode {
-    /// Recovery is on: a crash keeps what was reported durable.
+    /// Recovery is on: a crash keeps what was synced, and of the rest what the fault says.
     Durable,
     /// Recovery is off: a restarted process is another incarnation.
     InMemory,
@@ -101,6 +229,20 @@ pub struct Plan {
     pub clients: u32,
     /// Memory bound of the log, in bytes.
     pub log_memory_bytes: usize,
+    /// Further memory of the log while a follower is brought back by a snapshot, in bytes.
+    pub log_held_bytes: usize,
+    /// Entries that stay in the durable log before a snapshot.
+    pub log_tail_entries: usize,
+    /// Transactions after which a checkpoint is due; the largest number for never.
+    pub checkpoint_transactions: u64,
+    /// Bytes of a segment of the log.
+    pub segment_bytes: u64,
+    /// Records in a group of the log, at most.
+    pub group_records: usize,
+    /// Whether the log is synced (`wal_sync`).
+    pub log_is_synced: bool,
+    /// Bytes of a snapshot that travel at a time.
+    pub chunk_bytes: usize,
     /// Messages in flight to a follower.
     pub in_flight_messages: usize,
     /// Entries in one append.
@@ -150,7 +292,14 @@ impl Plan {
                 .map(|_| if random.chance(300) { random.between(800, 1_250) } else { 1_000 })
                 .collect(),
             clients: random.between(1, 4) as u32,
-            log_memory_bytes: random.choose(&[1_000, 4_000, 20_000, 64 << 20]).unwrap_or(64 << 20),
+            log_memory_bytes: random.choose(&[1_000, 1_000, 4_000, 20_000, 64 << 20]).unwrap_or(64 << 20),
+            log_held_bytes: random.choose(&[1_000, 20_000, 256 << 20]).unwrap_or(256 << 20),
+            log_tail_entries: random.choose(&[0, 10, 65_536]).unwrap_or(0),
+            checkpoint_transactions: random.choose(&[10, 60, 300, u64::MAX]).unwrap_or(60),
+            segment_bytes: random.choose(&[16 << 10, 64 << 10, 256 << 10]).unwrap_or(64 << 10),
+            group_records: random.choose(&[1, 8, 4_096]).unwrap_or(8),
+            log_is_synced: !random.chance(80),
+            chunk_bytes: random.choose(&[60, 200, 1_000, 64 << 10]).unwrap_or(1_000),
             in_flight_messages: random.choose(&[1, 3, 128]).unwrap_or(128),
             entries_per_append: random.choose(&[1, 4, 1_280]).unwrap_or(1_280),
             patient_clients: true,
@@ -172,28 +321,67 @@ impl Plan {
         let others: Vec<ReplicaId> = everyone.iter().copied().filter(|other| *other != one).collect();
         let other = random.choose(&others).unwrap_or(one);
         let short = random.duration_between(Duration::from_millis(1), Duration::from_millis(3_000));
-        match random.below(25) {
-            0..=2 => Fault::Crash(one),
-            3..=5 => Fault::Restart(one),
-            6 if random.chance(300) => Fault::Wipe(one),
-            6 | 7 => Fault::Pause(one, short),
-            8 => Fault::CutOneWay(one, other),
-            9 => Fault::CutPair(one, other),
-            10 => {
+        match random.below(42) {
+            0..=2 => Fault::Crash(one, draw_death(random)),
+            3..=6 => Fault::Restart(one),
+            7 if random.chance(300) => Fault::Wipe(one),
+            7 | 8 => Fault::Pause(one, short),
+            9 => Fault::CutOneWay(one, other),
+            10 => Fault::CutPair(one, other),
+            11 => {
                 let side = everyone.iter().copied().filter(|_| random.chance(500)).collect();
                 Fault::Split(side)
             }
-            11 | 12 => Fault::Heal,
-            13 => Fault::LoseConnection(one, other),
-            14 => Fault::LoseConnectionOneSided(one, other),
-            15 => Fault::SlowLink(one, other, short / 4),
-            16 => Fault::ClockJump(one, short),
-            17 | 18 => Fault::CrashLeader,
-            19 => Fault::PauseLeader(short),
-            20..=22 => Fault::IsolateLeader(random.below(2) as u32),
-            23 => Fault::Heal,
-            _ => Fault::SlowDisk(one, short / 4),
+            12..=14 => Fault::Heal,
+            15 => Fault::LoseConnection(one, other),
+            16 => Fault::LoseConnectionOneSided(one, other),
+            17 => Fault::SlowLink(one, other, short / 4),
+            18 => Fault::ClockJump(one, short),
+            19 | 20 => Fault::CrashLeader(draw_death(random)),
+            21 => Fault::PauseLeader(short),
+            22..=24 => Fault::IsolateLeader(random.below(2) as u32),
+            25 => Fault::SlowDisk(one, short / 4),
+            26 if random.chance(500) => Fault::CrashAll(draw_survivors(random)),
+            26 | 27 => Fault::Restart(one),
+            28 => Fault::Stop(one),
+            29..=31 => Fault::CutSoon(one, draw_cut(random)),
+            32 | 33 => Fault::DiskFails(one, draw_failure(random), random.between(1, 12)),
+            34 => Fault::DiskFull(one, random.below(100_000)),
+            35 => Fault::DiskHangs(one, short * 2),
+            36 => Fault::LeaderDiskHangs(short * 2),
+            37 if random.chance(300) => Fault::Rot(one),
+            37 | 38 => Fault::CrashFetcher(draw_death(random), random.between(1, 12) as u32),
+            39 => Fault::CrashServer(draw_death(random), random.between(1, 12) as u32),
+            _ => Fault::Restart(one),
         }
+    }
+}
+
+fn draw_survivors(random: &mut SimulatedRandom) -> Survivors {
+    let all = [Survivors::Nothing, Survivors::Everything, Survivors::Pages, Survivors::Sectors];
+    random.choose(&all).unwrap_or(Survivors::Nothing)
+}
+
+fn draw_death(random: &mut SimulatedRandom) -> Death {
+    if random.chance(350) { Death::Kill } else { Death::PowerCut(draw_survivors(random)) }
+}
+
+fn draw_cut(random: &mut SimulatedRandom) -> CutSoon {
+    let all = [About::Anything, About::Sync, About::Sync, About::Checkpoint, About::Install, About::Start];
+    let about = random.choose(&all).unwrap_or(About::Anything);
+    let most = if about == About::Sync { 8 } else { 24 };
+    CutSoon { about, operation: random.between(1, most), survivors: draw_survivors(random) }
+}
+
+fn draw_failure(random: &mut SimulatedRandom) -> DiskFailure {
+    let after = [AfterFailedSync::StillDirty, AfterFailedSync::MarkedClean, AfterFailedSync::Dropped];
+    match random.below(7) {
+        0 => DiskFailure::Write(0),
+        1 => DiskFailure::Write(random.below(5_000) as usize),
+        2..=3 => DiskFailure::Sync(random.choose(&after).unwrap_or(AfterFailedSync::StillDirty)),
+        4 => DiskFailure::SyncDirectory,
+        5 => DiskFailure::Create,
+        _ => DiskFailure::Rename,
     }
 }
 
@@ -202,7 +390,8 @@ impl fmt::Display for Plan {
         writeln!(
             formatter,
             "seed {}: {} replicas, {:?}, {} clients, {} faults in {:?}, loss {}/1000, duplication {}/1000, latency {:?}, \
-             log {} bytes, window {} messages of {} entries",
+             log {} bytes, window {} messages of {} entries, checkpoint after {}, tail {}, held {} bytes, segments of {}, groups of {}, \
+             synced {}, chunks of {}",
             self.seed,
             self.replicas,
             self.crash_mode,
@@ -215,6 +404,13 @@ impl fmt::Display for Plan {
             self.log_memory_bytes,
             self.in_flight_messages,
             self.entries_per_append,
+            self.checkpoint_transactions,
+            self.log_tail_entries,
+            self.log_held_bytes,
+            self.segment_bytes,
+            self.group_records,
+            self.log_is_synced,
+            self.chunk_bytes,
         )?;
         self.faults.iter().try_for_each(|(at, fault)| writeln!(formatter, "  {at:>12?} {fault:?}"))
     }

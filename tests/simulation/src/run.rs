@@ -19,8 +19,15 @@ const PROGRESS_BOUND: Duration = Duration::from_secs(30);
 const SETTLE: Duration = Duration::from_secs(2);
 
 /// What must have occurred at least once over a suite of runs.
-pub const EXPECTED: [&str; 35] = [
-    "fault: crash",
+pub const EXPECTED: [&str; 74] = [
+    "fault: kill",
+    "fault: power cut, synced only",
+    "fault: power cut, everything",
+    "fault: power cut, any pages",
+    "fault: power cut, any sectors",
+    "fault: power cut of all",
+    "fault: power cut armed",
+    "fault: clean stop",
     "fault: restart",
     "fault: wipe",
     "fault: pause",
@@ -36,7 +43,24 @@ pub const EXPECTED: [&str; 35] = [
     "fault: slow link",
     "fault: clock jump",
     "fault: slow disk",
-    "crash kept unreported records",
+    "fault: disk failure armed",
+    "fault: disk full",
+    "fault: disk hangs",
+    "fault: leader's disk hangs",
+    "fault: rot",
+    "fault: crash of a fetcher armed",
+    "fault: crash of a server armed",
+    "disk: power cut inside an operation",
+    "disk: failed",
+    "disk: full",
+    "disk: checked against the worst cut",
+    "start: unreported records survived",
+    "start: torn tail cut",
+    "start: incarnation given up",
+    "start: from a snapshot",
+    "start: cut off",
+    "start: refused, rot",
+    "start: refused, ill disk",
     "message lost",
     "message repeated",
     "role: follower",
@@ -46,12 +70,27 @@ pub const EXPECTED: [&str; 35] = [
     "progress: probe",
     "progress: replicate",
     "progress: needs snapshot",
+    "progress: snapshot",
+    "snapshot: begun",
+    "snapshot: asked for",
+    "snapshot: fetch begun",
+    "snapshot: fetch cancelled",
+    "snapshot: chunk served",
+    "snapshot: chunk out of place",
+    "snapshot: gone",
+    "snapshot: a newer one while one is served",
+    "snapshot: loaded",
+    "snapshot: installed",
+    "snapshot: log forgotten",
+    "snapshot: fetcher gone",
+    "snapshot: server gone",
     "reply: ok",
     "reply: not leader",
     "reply: busy",
     "reply: unknown",
     "end: progress",
     "end: no majority able",
+    "end: all equal",
     "end: digests compared",
     "mode: durable",
     "mode: in memory",
@@ -89,7 +128,19 @@ pub fn run(plan: Plan, keep_all: bool) -> Report {
 /// Runs a plan with any protocol.
 #[must_use]
 pub fn run_protocol<P: SimulatedProtocol>(plan: Plan, keep_all: bool) -> Report {
-    let mut world: World<P> = World::new(plan, keep_all);
+    let mut world: World<P> = match World::new(plan.clone(), keep_all) {
+        Ok(world) => world,
+        Err(violation) => {
+            return Report {
+                plan,
+                violation: Some(violation),
+                coverage: Coverage::default(),
+                event_log: String::new(),
+                frames_answered: 0,
+                virtual_time: Duration::ZERO,
+            };
+        }
+    };
     world.coverage.count(match world.plan.crash_mode {
         CrashMode::Durable => "mode: durable",
         CrashMode::InMemory => "mode: in memory",
@@ -107,7 +158,7 @@ pub fn run_protocol<P: SimulatedProtocol>(plan: Plan, keep_all: bool) -> Report 
 
 fn live<P: SimulatedProtocol>(world: &mut World<P>) -> Result<(), Violation> {
     pass(world, world.plan.stormy_for)?;
-    world.heal();
+    world.heal()?;
     pass(world, MORE_WORK)?;
     world.clients.iter_mut().for_each(|client| client.works = false);
     let deadline = world.now + PROGRESS_BOUND;
@@ -126,7 +177,30 @@ fn live<P: SimulatedProtocol>(world: &mut World<P>) -> Result<(), Violation> {
     let read = world.clients.first().map(|reader| reader.read.clone()).unwrap_or_default();
     check_tokens(&world.clients, &read)?;
     pass(world, SETTLE)?;
+    until_equal(world)?;
     compare_digests(world)
+}
+
+/// Every replica that is able must come to where the others are, however far it was behind.
+fn until_equal<P: SimulatedProtocol>(world: &mut World<P>) -> Result<(), Violation> {
+    let deadline = world.now + PROGRESS_BOUND;
+    loop {
+        let able = world.able();
+        if able.len() * 2 <= world.processes.len() {
+            return Ok(());
+        }
+        let executed = able.iter().filter_map(|replica| world.executed(*replica));
+        let executed: Vec<Position> = executed.collect();
+        if executed.iter().all(|position| Some(position) == executed.first()) {
+            world.coverage.count("end: all equal");
+            return Ok(());
+        }
+        if world.now >= deadline {
+            let what = format!("{PROGRESS_BOUND:?} after the last request replicas {able:?} have executed up to {executed:?}");
+            return Err(Violation::new("equality", what));
+        }
+        pass(world, SLICE)?;
+    }
 }
 
 fn pass<P: SimulatedProtocol>(world: &mut World<P>, time: Duration) -> Result<(), Violation> {

@@ -1,22 +1,24 @@
 //! The world: replicas, network and clients on one virtual clock.
 
 mod faults;
+mod snapshots;
+mod storage;
 
 use crate::client::Client;
 use crate::coverage::Coverage;
-use crate::disk::Written;
 use crate::event::{Agenda, Flight, Happening};
 use crate::network::Network;
 use crate::oracle::{Violation, check_bounds};
-use crate::plan::{CrashMode, Plan};
-use crate::process::Process;
+use crate::plan::{CrashMode, Fault, Plan};
+use crate::process::{Process, Running, Started};
 use crate::protocol::{Moment, SimulatedProtocol, Watch};
 use crate::random::SimulatedRandom;
 use bytes::Bytes;
 use quorate_framework::{
-    ConnectionId, ExecutorCommand, FormingStatus, LinkId, Outcome, PeerFrame, ReplicaId, Status, Ticket, Time,
+    ClientReply, ConnectionId, Digest, ExecutorCommand, FormingStatus, FrameClass, LinkId, Outcome, PeerFrame, Position,
+    ReplicaId, Status, Time,
 };
-use quorate_node::driver::{Inbound, ReceivedFrame};
+use quorate_node::driver::{Disconnect, Inbound, PlacedOrder, ReceivedFrame, SnapshotOrder};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -25,8 +27,6 @@ use std::time::Duration;
 const LAST_EVENTS: usize = 60;
 /// How long a replica takes to begin a turn after something came in.
 const TURN_DELAY: (Duration, Duration) = (Duration::from_micros(1), Duration::from_micros(200));
-/// How long a sync takes.
-const SYNC_TIME: (Duration, Duration) = (Duration::from_micros(80), Duration::from_millis(4));
 /// Pause between attempts to connect.
 const CONNECT_PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(200));
 
@@ -52,18 +52,25 @@ pub struct World<P: SimulatedProtocol> {
     log: VecDeque<String>,
     keep_all: bool,
     turns: u64,
+    /// The digest of the state at a position, wherever one was computed, and by whom first.
+    digests: BTreeMap<Position, (Digest, ReplicaId)>,
+    /// Deaths that wait for a snapshot to be moved.
+    traps: Vec<Fault>,
 }
 
 impl<P: SimulatedProtocol> World<P> {
     /// The world of a plan. With `keep_all`, the whole event log is kept.
-    #[must_use]
-    pub fn new(plan: Plan, keep_all: bool) -> World<P> {
+    ///
+    /// # Errors
+    /// A [`Violation`] if its replicas cannot be made.
+    pub fn new(plan: Plan, keep_all: bool) -> Result<World<P>, Violation> {
         let mut random = SimulatedRandom::new(plan.seed);
         let network = Network::new(random.fork(), plan.latency, plan.loss, plan.duplication);
+        let rates = plan.clock_rates.iter().copied().chain(std::iter::repeat(1_000));
         let processes = (1..=plan.replicas)
-            .zip(plan.clock_rates.iter().copied().chain(std::iter::repeat(1_000)))
-            .map(|(id, rate)| (ReplicaId(id), Process::new(ReplicaId(id), rate, random.fork())))
-            .collect();
+            .zip(rates)
+            .map(|(id, rate)| Ok((ReplicaId(id), Process::new(ReplicaId(id), &plan, rate, random.fork())?)))
+            .collect::<Result<_, Violation>>()?;
         let clients = (1..=plan.clients).map(|number| Client::new(number, &plan, random.fork())).collect();
         let mut world = World {
             now: Time(1_000_000),
@@ -78,23 +85,26 @@ impl<P: SimulatedProtocol> World<P> {
             log: VecDeque::new(),
             keep_all,
             turns: 0,
+            digests: BTreeMap::new(),
+            traps: Vec::new(),
             plan,
         };
-        world.begin();
-        world
+        world.begin()?;
+        Ok(world)
     }
 
-    fn begin(&mut self) {
+    fn begin(&mut self) -> Result<(), Violation> {
         for (at, fault) in self.plan.faults.clone() {
             self.agenda.add(self.now + at, Happening::Fault(fault));
         }
         let replicas: Vec<ReplicaId> = self.processes.keys().copied().collect();
         for replica in &replicas {
-            self.start(*replica);
+            self.start(*replica)?;
         }
         for number in 1..=self.plan.clients {
             self.agenda.add(self.now, Happening::Client(number));
         }
+        Ok(())
     }
 
     /// Lets the world run until `end`.
@@ -135,7 +145,14 @@ impl<P: SimulatedProtocol> World<P> {
         match happening {
             Happening::Turn(replica) => return self.turn(replica),
             Happening::Arrival(flight) => self.arrive(flight),
-            Happening::Synced(replica, life, ticket) => return self.synced(replica, life, ticket),
+            Happening::WalStep(replica, life) => return self.wal_step(replica, life),
+            Happening::Reported(replica, life, ticket) => return self.reported(replica, life, ticket),
+            Happening::Ended(replica, life) => self.ended(replica, life),
+            Happening::SnapshotStep(replica, life) => self.snapshot_step(replica, life),
+            Happening::Fetch(replica, life, id) => self.tend_fetch(replica, life, id),
+            Happening::Load(replica, life, id) => return self.load(replica, life, id),
+            Happening::ChunkAsked { by, of, id, offset } => self.serve_chunk(by, of, id, offset),
+            Happening::ChunkServed { to, id, offset, served } => self.take_chunk(to, id, offset, served),
             Happening::Connect(one, other) => self.connect(one, other),
             Happening::Noticed(own, other, link) => self.notice(own, other, link),
             Happening::Resume(replica) => {
@@ -143,10 +160,22 @@ impl<P: SimulatedProtocol> World<P> {
                 self.wake(replica);
             }
             Happening::Request(replica, connection, frame) => {
+                if self.keep_all {
+                    let header = &frame.header;
+                    self.note(format_args!("client {} asks {replica}: {} {}", connection.0, header.session, header.sequence));
+                }
+                let is_listening = self.running_mut(replica).is_some();
+                if let Some(client) = self.clients.get_mut(connection.0 as usize - 1).filter(|_| !is_listening) {
+                    client.on_refused_connection(self.now, frame.header.sequence);
+                }
                 self.push(replica, Inbound::ClientRequest { connection, frame });
             }
             Happening::Answer(reply) => {
                 let number = reply.connection.0 as usize;
+                if self.keep_all {
+                    let header = &reply.header;
+                    self.note(format_args!("client {number} is told: {:?} {} {}", header.status, header.session, header.sequence));
+                }
                 self.coverage.count(reply_name(reply.header.status));
                 if let Some(client) = self.clients.get_mut(number - 1) {
                     client.on_reply(self.now, &reply);
@@ -208,7 +237,12 @@ impl<P: SimulatedProtocol> World<P> {
         }
         running.turn_at = None;
         let local = process.clock.local(now);
+        let due_for_peers = snapshot_is_due(running, self.plan.checkpoint_transactions);
+        running.snapshots.take_events(&mut running.input.snapshots);
         running.driver.turn(local, &mut running.input, &mut running.output);
+        if due_for_peers && running.output.orders.is_empty() {
+            running.snapshots.ask_again();
+        }
         self.carry_out(replica)?;
         let Some(process) = self.processes.get(&replica) else { return Ok(()) };
         if let Some(running) = &process.running
@@ -220,53 +254,105 @@ impl<P: SimulatedProtocol> World<P> {
         Ok(())
     }
 
-    /// Carries out what a turn wants, in the order of the shell: frames, disk, execution, replies.
+    /// Carries out what a turn wants, in the order of the shell: frames, disk, execution and snapshots, replies.
     fn carry_out(&mut self, replica: ReplicaId) -> Result<(), Violation> {
+        let now = self.now;
         let Some(process) = self.processes.get_mut(&replica) else { return Ok(()) };
+        let unreported_for = process.model.waiting_for(now).unwrap_or_default();
         let life = process.life;
         let Some(running) = process.running.as_mut() else { return Ok(()) };
         let core = running.driver.core();
-        let at = Moment { replica, life, now: self.now, members: self.plan.replicas as usize };
-        let commands = std::mem::take(&mut running.output.commands);
-        count_commands(&mut self.coverage, &commands);
-        self.watch.after_turn(at, core, &commands)?;
+        let at = Moment { replica, life, now, members: self.plan.replicas as usize, unreported_for };
+        count_commands(&mut self.coverage, &running.output.commands);
+        self.watch.after_turn(at, core, &running.output.commands)?;
         self.turns += 1;
         // A status costs as much as a turn; the states last for many turns.
         if self.turns.is_multiple_of(8) {
             self.watch.count_states(core, &mut self.coverage);
         }
-        if let Some(reason) = &running.output.halt {
+        if let Some(reason) = &running.output.halt
+            && !running.has_failed()
+        {
             return Err(Violation::new("halt", format!("replica {replica} stopped itself: {reason}")));
         }
         let frames = std::mem::take(&mut running.output.frames);
         let disconnect = std::mem::take(&mut running.output.disconnect);
-        let records = std::mem::take(&mut running.output.records);
-        let identity = std::mem::take(&mut running.output.identity);
-        if !commands.is_empty() {
-            let mut outcome = Outcome::default();
-            running
-                .executor
-                .apply(commands, &mut outcome)
-                .map_err(|error| Violation::new("executor", format!("replica {replica}: {error}")))?;
-            running.driver.executed(outcome, &mut running.output);
-        }
+        self.send(replica, frames)?;
+        self.disconnect(replica, disconnect);
+        self.submit(replica)?;
+        self.carry_out_tasks(replica);
+        self.execute(replica)?;
+        self.name_snapshots(replica)?;
+        let Some(running) = self.running_mut(replica) else { return Ok(()) };
         let replies = std::mem::take(&mut running.output.replies);
         running.output.clear();
-        let written = records.into_iter().map(|(ticket, record)| (ticket, Written::Record(record)));
-        let identity = identity.into_iter().map(|(ticket, vector)| (ticket, Written::Vector(vector)));
-        self.send(replica, frames)?;
-        self.write(replica, written.chain(identity).collect());
-        for order in disconnect {
+        self.reply(replies);
+        self.go_on_with_snapshots(replica);
+        Ok(())
+    }
+
+    fn running_mut(&mut self, replica: ReplicaId) -> Option<&mut Running<P>> {
+        self.processes.get_mut(&replica)?.running.as_mut()
+    }
+
+    /// The process of a life, if it still runs.
+    fn running_in(&mut self, replica: ReplicaId, life: u64) -> Option<&mut Running<P>> {
+        self.processes.get_mut(&replica).filter(|process| process.life == life)?.running.as_mut()
+    }
+
+    fn disconnect(&mut self, replica: ReplicaId, orders: Vec<Disconnect>) {
+        for order in orders {
             self.note(format_args!("{replica} drops its link to {}: {}", order.peer, order.reason));
             self.drop_side(replica, order.peer, order.link);
         }
+    }
+
+    fn reply(&mut self, replies: Vec<ClientReply>) {
         for reply in replies {
             if !self.random.chance(self.plan.loss) || self.healed {
                 let at = self.now + self.random.duration_between(self.plan.latency.0, self.plan.latency.1);
                 self.agenda.add(at, Happening::Answer(reply));
             }
         }
+    }
+
+    /// Executes what was ordered, and in between carries out the orders about snapshots, each in its place.
+    fn execute(&mut self, replica: ReplicaId) -> Result<(), Violation> {
+        let Some(running) = self.running_mut(replica) else { return Ok(()) };
+        let mut commands = std::mem::take(&mut running.output.commands);
+        let mut done = 0;
+        for PlacedOrder { after, order } in std::mem::take(&mut running.output.orders) {
+            let first = commands.drain(..after.saturating_sub(done)).collect();
+            done = after;
+            self.apply(replica, first)?;
+            match order {
+                SnapshotOrder::Take(base) => self.take_snapshot(replica, base)?,
+                SnapshotOrder::Install { id, base } => self.install_snapshot(replica, id, &base)?,
+            }
+        }
+        self.apply(replica, commands)
+    }
+
+    fn apply(&mut self, replica: ReplicaId, commands: Vec<ExecutorCommand>) -> Result<(), Violation> {
+        let Some(running) = self.running_mut(replica).filter(|_| !commands.is_empty()) else { return Ok(()) };
+        let mut outcome = Outcome::default();
+        running
+            .executor
+            .apply(commands, &mut outcome)
+            .map_err(|error| Violation::new("executor", format!("replica {replica}: {error}")))?;
+        running.transactions += outcome.transactions;
+        running.driver.executed(outcome, &mut running.output);
         Ok(())
+    }
+
+    /// A state at a position must be the same everywhere.
+    fn compare_digest(&mut self, replica: ReplicaId, position: Position, digest: Digest) -> Result<(), Violation> {
+        let (first, by) = *self.digests.entry(position).or_insert((digest, replica));
+        if first == digest {
+            return Ok(());
+        }
+        let what = format!("the states of replicas {by} and {replica} at {position} differ");
+        Err(Violation::new("state-machine safety", what))
     }
 
     fn send(&mut self, from: ReplicaId, frames: Vec<PeerFrame>) -> Result<(), Violation> {
@@ -286,7 +372,11 @@ impl<P: SimulatedProtocol> World<P> {
                 if self.plan.crash_mode == CrashMode::Durable
                     && let Some(process) = self.processes.get(&from)
                 {
-                    self.watch.before_sending(&process.disk, &flight)?;
+                    self.watch.before_sending(&process.model.durable, &flight)?;
+                    if flight.class == FrameClass::Promise && process.running.as_ref().is_some_and(Running::has_failed) {
+                        let what = format!("replica {from} promises something to {to} although its disk has failed");
+                        return Err(Violation::new("failed disk", what));
+                    }
                 }
                 let arrivals = self.network.arrivals(self.now, from, *to, link, frame.lane);
                 self.coverage.count(match arrivals.len() {
@@ -327,53 +417,40 @@ impl<P: SimulatedProtocol> World<P> {
         self.push(flight.to, Inbound::PeerFrame(frame));
     }
 
-    fn write(&mut self, replica: ReplicaId, mut written: Vec<(Ticket, Written<P::Core>)>) {
-        written.sort_by_key(|(ticket, _)| *ticket);
-        let Some(process) = self.processes.get_mut(&replica) else { return };
-        written.into_iter().for_each(|(ticket, written)| process.disk.write(ticket, written));
-        self.sync(replica);
-    }
-
-    /// Starts a sync of everything written, unless one is under way.
-    fn sync(&mut self, replica: ReplicaId) {
-        let now = self.now;
-        let Some(process) = self.processes.get_mut(&replica) else { return };
-        let Some(last) = process.disk.last_pending() else { return };
-        let Some(running) = process.running.as_mut().filter(|running| !running.is_syncing) else { return };
-        running.is_syncing = true;
-        let mut time = process.random.duration_between(SYNC_TIME.0, SYNC_TIME.1);
-        if let Some((extra, _)) = process.slow_disk.filter(|(_, until)| now < *until) {
-            time += extra;
+    fn start(&mut self, replica: ReplicaId) -> Result<(), Violation> {
+        let Some(process) = self.processes.get_mut(&replica) else { return Ok(()) };
+        process.arm(crate::plan::About::Start);
+        let started = process.start(&self.plan)?;
+        let (life, incarnation) = (process.life, process.incarnation);
+        match started {
+            Started::Runs { kept, torn_bytes, is_another } => {
+                let counts = [
+                    (kept > 0, "start: unreported records survived"),
+                    (torn_bytes > 0, "start: torn tail cut"),
+                    (is_another, "start: incarnation given up"),
+                ];
+                counts.iter().filter(|(occurred, _)| *occurred).for_each(|(_, what)| self.coverage.count(what));
+                self.note(format_args!("{replica} starts, life {life}, incarnation {incarnation}, {kept} records more"));
+            }
+            Started::Refused(reason) => {
+                self.coverage.count(if process.is_ruined { "start: refused, rot" } else { "start: refused, ill disk" });
+                self.note(format_args!("{replica} does not start: {reason}"));
+                return Ok(());
+            }
+            Started::CutOff => {
+                self.coverage.count("start: cut off");
+                self.note(format_args!("{replica} loses power while it starts"));
+                return Ok(());
+            }
         }
-        self.agenda.add(now + time, Happening::Synced(replica, process.life, last));
-    }
-
-    fn synced(&mut self, replica: ReplicaId, life: u64, ticket: Ticket) -> Result<(), Violation> {
-        let Some(process) = self.processes.get_mut(&replica).filter(|process| process.life == life) else {
-            return Ok(());
-        };
-        let Some(running) = process.running.as_mut() else { return Ok(()) };
-        process
-            .disk
-            .synced(ticket)
-            .map_err(|error| Violation::new("records", format!("replica {replica}: {error}")))?;
-        running.input.persisted = Some(ticket);
-        running.is_syncing = false;
-        self.wake(replica);
-        self.sync(replica);
-        Ok(())
-    }
-
-    fn start(&mut self, replica: ReplicaId) {
-        let Some(process) = self.processes.get_mut(&replica) else { return };
-        process.start(&self.plan);
-        let (life, incarnation) = (process.life, process.disk.incarnation);
-        self.note(format_args!("{replica} starts, life {life}, incarnation {incarnation}"));
+        self.check_restored(replica)?;
+        self.wal_soon(replica);
         self.wake(replica);
         let others: Vec<ReplicaId> = self.processes.keys().copied().filter(|other| *other != replica).collect();
         for other in others {
             self.connect_soon(replica, other);
         }
+        Ok(())
     }
 
     fn connect_soon(&mut self, one: ReplicaId, other: ReplicaId) {
@@ -412,20 +489,17 @@ impl<P: SimulatedProtocol> World<P> {
         self.drop_side(own, other, link);
     }
 
-    /// The bound replicas that run and can keep up: those whose word counts and whom the log can still reach.
+    /// The bound replicas that run: those whose word counts.
     #[must_use]
     pub fn able(&self) -> Vec<ReplicaId> {
-        let statuses: Vec<_> =
-            self.processes.values().filter_map(|process| Some(process.running.as_ref()?.driver.status())).collect();
-        let stuck: Vec<ReplicaId> = statuses
-            .iter()
-            .filter(|status| status.protocol.role == "leader")
-            .flat_map(|status| &status.protocol.peers)
-            .filter(|peer| peer.state == "needs_snapshot")
-            .map(|peer| peer.id)
-            .collect();
-        let formed = statuses.iter().filter(|status| status.forming == FormingStatus::Formed);
-        formed.map(|status| status.replica).filter(|replica| !stuck.contains(replica)).collect()
+        let statuses = self.processes.values().filter_map(|process| Some(process.running.as_ref()?.driver.status()));
+        statuses.filter(|status| status.forming == FormingStatus::Formed).map(|status| status.replica).collect()
+    }
+
+    /// How far a replica that runs has executed.
+    #[must_use]
+    pub fn executed(&self, replica: ReplicaId) -> Option<Position> {
+        Some(self.processes.get(&replica)?.running.as_ref()?.executor.executed())
     }
 
     /// Checks the bounds of every replica.
@@ -434,11 +508,25 @@ impl<P: SimulatedProtocol> World<P> {
     /// A [`Violation`].
     pub fn check_bounds(&self) -> Result<(), Violation> {
         for running in self.processes.values().filter_map(|process| process.running.as_ref()) {
-            let own = self.plan.log_memory_bytes + running.recovered_log_bytes;
+            let own = self.plan.log_memory_bytes.saturating_add(self.plan.log_held_bytes) + running.recovered_log_bytes;
             check_bounds(&running.driver.status(), own)?;
         }
         Ok(())
     }
+}
+
+/// Tells the driver that a checkpoint is due, if one is; whether because peers wait for a snapshot.
+fn snapshot_is_due<P: SimulatedProtocol>(running: &mut Running<P>, transactions: u64) -> bool {
+    if running.snapshots.is_busy() || !running.driver.is_started() {
+        return false;
+    }
+    let due_for_peers = running.snapshots.asks_for_one();
+    let due = running.transactions >= transactions;
+    if due_for_peers || due {
+        running.transactions = 0;
+        running.input.snapshots.push(quorate_node::driver::SnapshotEvent::Due);
+    }
+    due_for_peers
 }
 
 fn reply_name(status: Status) -> &'static str {

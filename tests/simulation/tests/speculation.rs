@@ -2,9 +2,9 @@
 //! executor with overlays, under the same faults.
 
 use quorate_framework::{ExecutorCommand, ReplicaId, Time};
-use quorate_node::driver::speculating::Speculating;
-use quorate_simulation::disk::Disk;
+use quorate_node::driver::speculating::{Block, Speculating};
 use quorate_simulation::event::Flight;
+use quorate_simulation::model::{self, Contents};
 use quorate_simulation::oracle::{StateMachineSafety, Violation};
 use quorate_simulation::plan::Fault;
 use quorate_simulation::protocol::{Moment, SimulatedProtocol, Watch};
@@ -17,13 +17,23 @@ impl SimulatedProtocol for SimulatedSpeculation {
     type Core = Speculating;
     type Watch = Safety;
 
+    const NAME: &'static str = "speculating";
+
     fn core(_plan: &Plan, replica: ReplicaId) -> Speculating {
         Speculating::new(replica, 5)
     }
 
-    fn recovered_log_bytes(_disk: &Disk<Speculating>) -> usize {
+    fn recovered_log_bytes(_state: &Vec<Block>) -> usize {
         // Its memory is unbounded by design; only the driver's bounds are looked at.
         1 << 30
+    }
+
+    fn is_same(expected: &Contents<Block>, found: &Contents<Block>) -> bool {
+        model::is_same(expected, found)
+    }
+
+    fn describe(contents: &Contents<Block>) -> String {
+        format!("{} blocks", contents.state.len())
     }
 }
 
@@ -41,7 +51,7 @@ impl Watch<Speculating> for Safety {
         Ok(())
     }
 
-    fn before_sending(&self, _disk: &Disk<Speculating>, _flight: &Flight) -> Result<(), Violation> {
+    fn before_sending(&self, _durable: &Contents<Block>, _flight: &Flight) -> Result<(), Violation> {
         Ok(())
     }
 
@@ -59,7 +69,7 @@ fn speculation_and_rollback_lose_nothing_repeat_nothing_and_end_in_equal_states(
         let mut plan = Plan::draw(seed, if seed % 2 == 0 { 3 } else { 5 }, 30, CrashMode::Durable);
         // It is no consensus protocol: its leader is fixed, and numbers its blocks anew from what its own disk kept.
         plan.faults
-            .retain(|(_, fault)| !matches!(fault, Fault::Wipe(_) | Fault::CrashLeader | Fault::Crash(ReplicaId(1))));
+            .retain(|(_, fault)| !loses_the_leader(fault));
         let report = run_protocol::<SimulatedSpeculation>(plan, false);
         let violation = report.violation.map(|violation| violation.to_string());
         assert_eq!(violation, None, "{}\n{}", report.plan, report.event_log);
@@ -69,4 +79,20 @@ fn speculation_and_rollback_lose_nothing_repeat_nothing_and_end_in_equal_states(
     let expected =
         ["executor: speculated", "executor: rolled back", "end: digests compared", "fault: crash", "fault: split"];
     assert_eq!(coverage.missing(&expected), Vec::<&str>::new());
+}
+
+fn loses_the_leader(fault: &Fault) -> bool {
+    const LEADER: ReplicaId = ReplicaId(1);
+    matches!(
+        fault,
+        Fault::Wipe(_)
+            | Fault::CrashLeader(_)
+            | Fault::CrashAll(_)
+            | Fault::Rot(_)
+            | Fault::Crash(LEADER, _)
+            | Fault::Stop(LEADER)
+            | Fault::CutSoon(LEADER, _)
+            | Fault::DiskFails(LEADER, ..)
+            | Fault::DiskFull(LEADER, _)
+    )
 }

@@ -1,10 +1,12 @@
 //! A hand-driven cluster of cores: messages wait in queues until a test delivers them, and records wait until it makes them durable.
 
+use crate::disk::{Disk, up_to};
 use bytes::Bytes;
 use quorate_framework::entry::{Entry, EntryKind, GroupBuilder};
 use quorate_framework::{
     ClientFrame, ConnectionId, Consensus, Destination, Effect, Effects, Event, ExecuteRange, Incarnation, Incoming,
-    MemberVector, Position, Proposal, RequestHeader, Sequence, SessionId, Start, Ticket, Time, TrustedLinks, Verified,
+    MemberVector, Position, Proposal, RecordPlace, RecoverySpec, RequestHeader, Sequence, ServedSnapshot, SessionId,
+    SnapshotBase, SnapshotId, Start, Ticket, Time, TrustedLinks, Verified,
 };
 use quorate_raft::{Raft, RaftMessage, RaftPromise, RaftRecord, RaftSettings, RaftState};
 use std::collections::{BTreeMap, VecDeque};
@@ -26,12 +28,25 @@ pub(crate) fn members(count: u32) -> MemberVector {
     (1..=count).map(|number| (id(number), Incarnation(u64::from(number)))).collect()
 }
 
+/// What a core wants of its node about snapshots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    Take(SnapshotBase),
+    Forget(Position),
+    Offer(ReplicaId, Position),
+    Withdraw(ReplicaId),
+    Fetch(ReplicaId, ServedSnapshot),
+    Cancel,
+    Install(SnapshotId, SnapshotBase),
+}
+
 /// One core with its surroundings.
 pub(crate) struct Replica {
     pub(crate) core: Raft,
     effects: Effects<Raft>,
-    /// Tickets given out and not yet durable.
-    pub(crate) waiting_tickets: VecDeque<Ticket>,
+    /// Records that are not durable yet.
+    waiting: VecDeque<(Ticket, RaftRecord)>,
+    pub(crate) disk: Disk,
     /// Promises held until their ticket.
     held: Vec<(Ticket, ReplicaId, RaftPromise)>,
     pub(crate) records: Vec<RaftRecord>,
@@ -40,6 +55,13 @@ pub(crate) struct Replica {
     pub(crate) accepted: Vec<Position>,
     pub(crate) forsaken: Vec<Position>,
     pub(crate) leaders: Vec<Option<ReplicaId>>,
+    /// What the executor's state holds: everything up to here.
+    pub(crate) state_at: Position,
+    /// What it wants of its node about snapshots.
+    pub(crate) wishes: Vec<Wish>,
+    /// Operators' wishes that were answered.
+    pub(crate) operated: Vec<(u64, bool)>,
+    pub(crate) told_members: Vec<MemberVector>,
     pub(crate) halted: Option<String>,
     /// Whether records become durable by themselves.
     pub(crate) durable_at_once: bool,
@@ -49,11 +71,14 @@ pub(crate) struct Replica {
 
 pub(crate) struct Cluster {
     pub(crate) now: Time,
+    settings: RaftSettings,
     pub(crate) replicas: BTreeMap<ReplicaId, Replica>,
     /// What is under way, by sender and receiver, in order.
     pub(crate) network: BTreeMap<(ReplicaId, ReplicaId), VecDeque<Said>>,
     /// Links that are cut: messages vanish.
     pub(crate) cut: Vec<(ReplicaId, ReplicaId)>,
+    /// Snapshots made ready: what had been executed.
+    snapshots: BTreeMap<SnapshotId, (Position, Vec<ExecuteRange>)>,
 }
 
 impl Cluster {
@@ -62,8 +87,24 @@ impl Cluster {
     }
 
     pub(crate) fn with(count: u32, settings: RaftSettings, state: impl Fn(ReplicaId) -> RaftState) -> Cluster {
-        let mut cluster =
-            Cluster { now: Time(1_000_000_000), replicas: BTreeMap::new(), network: BTreeMap::new(), cut: Vec::new() };
+        Cluster::with_executed(count, settings, state, |_| Position::ZERO)
+    }
+
+    /// A cluster whose executors hold a state already.
+    pub(crate) fn with_executed(
+        count: u32,
+        settings: RaftSettings,
+        state: impl Fn(ReplicaId) -> RaftState,
+        executed: impl Fn(ReplicaId) -> Position,
+    ) -> Cluster {
+        let mut cluster = Cluster {
+            now: Time(1_000_000_000),
+            settings,
+            replicas: BTreeMap::new(),
+            network: BTreeMap::new(),
+            cut: Vec::new(),
+            snapshots: BTreeMap::new(),
+        };
         for replica in members(count).into_keys() {
             let mut next = u64::from(replica.0) * 37_000_000;
             let random = move || {
@@ -75,7 +116,8 @@ impl Cluster {
                 Replica {
                     core: Raft::new(settings),
                     effects: Effects::new(Box::new(random)),
-                    waiting_tickets: VecDeque::new(),
+                    waiting: VecDeque::new(),
+                    disk: Disk::default(),
                     held: Vec::new(),
                     records: Vec::new(),
                     executed: Vec::new(),
@@ -83,12 +125,16 @@ impl Cluster {
                     accepted: Vec::new(),
                     forsaken: Vec::new(),
                     leaders: Vec::new(),
+                    state_at: executed(replica),
+                    wishes: Vec::new(),
+                    operated: Vec::new(),
+                    told_members: Vec::new(),
                     halted: None,
                     durable_at_once: true,
                     execute_at_once: true,
                 },
             );
-            let start = Start { replica, members: members(count), state: state(replica) };
+            let start = Start { replica, members: members(count), state: state(replica), executed: executed(replica) };
             cluster.event(replica, Event::Start(start));
         }
         for replica in members(count).into_keys() {
@@ -152,7 +198,7 @@ impl Cluster {
         let replica = self.replicas.get_mut(&at).unwrap();
         match effect {
             Effect::Persist { ticket, record } => {
-                replica.waiting_tickets.push_back(ticket);
+                replica.waiting.push_back((ticket, record.clone()));
                 replica.records.push(record);
             }
             Effect::Send { to, message } => {
@@ -161,7 +207,7 @@ impl Cluster {
                 }
             }
             Effect::Promise { to, after, promise } => {
-                let waits = self.replicas[&at].waiting_tickets.iter().any(|ticket| *ticket <= after);
+                let waits = self.replicas[&at].waiting.iter().any(|(ticket, _)| *ticket <= after);
                 for peer in resolve(to) {
                     if waits {
                         self.replicas.get_mut(&at).unwrap().held.push((after, peer, promise.clone()));
@@ -175,12 +221,31 @@ impl Cluster {
             Effect::Forsaken { from } => replica.forsaken.push(from),
             Effect::Execute(range) => {
                 let position = range.last();
+                assert_eq!(range.first, replica.state_at.next(), "replica {at}: executed in order, nothing twice");
+                replica.state_at = position;
                 replica.executed.push(range);
                 if replica.execute_at_once {
                     replica.core.on_event(now, Event::Executed { position, digest: None }, &mut replica.effects);
                 }
             }
             Effect::LeaderIs { leader, .. } => replica.leaders.push(leader),
+            Effect::Members(list) => replica.told_members.push(list),
+            Effect::Operated { id, result } => replica.operated.push((id.0, result.is_ok())),
+            Effect::TakeSnapshot { base } => replica.wishes.push(Wish::Take(base)),
+            Effect::ForgetLog { through } => replica.wishes.push(Wish::Forget(through)),
+            Effect::OfferSnapshot { to, at_least } => replica.wishes.push(Wish::Offer(to, at_least)),
+            Effect::WithdrawSnapshot { to } => replica.wishes.push(Wish::Withdraw(to)),
+            Effect::FetchSnapshot { from, snapshot } => replica.wishes.push(Wish::Fetch(from, snapshot)),
+            Effect::CancelFetch => replica.wishes.push(Wish::Cancel),
+            Effect::InstallSnapshot { id, base } => {
+                // In its place among the execute orders: what follows is executed on the new state.
+                replica.state_at = base.position;
+                if let Some((position, executed)) = self.snapshots.get(&id) {
+                    assert_eq!(*position, base.position);
+                    replica.executed = executed.clone();
+                }
+                replica.wishes.push(Wish::Install(id, base));
+            }
             Effect::Halt(reason) => replica.halted = Some(reason.to_string()),
             _ => {}
         }
@@ -200,8 +265,13 @@ impl Cluster {
     /// Makes the oldest records durable, and no others.
     pub(crate) fn persist_first(&mut self, at: ReplicaId, count: usize) {
         let replica = self.replicas.get_mut(&at).unwrap();
-        let count = count.min(replica.waiting_tickets.len());
-        let Some(last) = replica.waiting_tickets.drain(..count).next_back() else { return };
+        let count = count.min(replica.waiting.len());
+        let mut last = None;
+        for (ticket, record) in replica.waiting.drain(..count) {
+            replica.disk.keep(record);
+            last = Some(ticket);
+        }
+        let Some(last) = last else { return };
         let ready: Vec<_> = replica.held.extract_if(.., |(after, _, _)| *after <= last).collect();
         for (_, to, promise) in ready {
             self.put(at, to, Incoming::Promise(promise));
@@ -295,6 +365,89 @@ impl Cluster {
             }
         }
         panic!("replica {number} was not elected");
+    }
+
+    /// What a replica wanted of its node about snapshots since it was last asked.
+    pub(crate) fn wishes(&mut self, number: u32) -> Vec<Wish> {
+        std::mem::take(&mut self.replica_mut(number).wishes)
+    }
+
+    /// Makes a snapshot of what a replica has executed ready for another.
+    pub(crate) fn make_ready(&mut self, at: u32, to: u32, id_number: u64) -> ServedSnapshot {
+        let replica = self.replica(at);
+        let position = replica.state_at;
+        let executed = replica.executed.clone();
+        let snapshot = ServedSnapshot { id: SnapshotId(id_number), position, length_bytes: 1_000 };
+        self.snapshots.insert(snapshot.id, (position, executed));
+        self.event(id(at), Event::SnapshotReady { to: id(to), snapshot });
+        snapshot
+    }
+
+    /// Has a replica fetch and install a snapshot that it was offered.
+    pub(crate) fn install(&mut self, at: u32, snapshot: ServedSnapshot) {
+        self.event(id(at), Event::SnapshotFetched { id: snapshot.id });
+        self.event(id(at), Event::SnapshotInstalled { position: snapshot.position });
+    }
+
+    /// A replica's metadata name a snapshot of its own, or one that it installs.
+    pub(crate) fn name_snapshot(&mut self, at: u32, base: SnapshotBase, installed: Option<SnapshotId>) {
+        // Metadata are written in the order of tickets: a term that was given out before is not left behind.
+        let is_metadata = |(_, record): &(Ticket, RaftRecord)| record.place() == RecordPlace::Metadata;
+        let before = self.replica(at).waiting.iter().rposition(is_metadata).map_or(0, |last| last + 1);
+        self.persist_first(id(at), before);
+        let executed = match installed {
+            Some(id) => self.snapshots[&id].1.clone(),
+            None => up_to(&self.replica(at).executed, base.position),
+        };
+        self.replica_mut(at).disk.name(base, executed);
+    }
+
+    /// A replica dies and starts with what is on its disk: the durable records, the first `written` of those it was not told of,
+    /// and a state at `executed`, or that of the snapshot.
+    pub(crate) fn restart(&mut self, at: u32, written: usize, executed: Option<Position>) {
+        let (now, settings) = (self.now, self.settings);
+        let others: Vec<ReplicaId> = self.replicas.keys().copied().filter(|other| *other != id(at)).collect();
+        self.network.retain(|(from, to), _| *from != id(at) && *to != id(at));
+        others.iter().for_each(|other| self.event(*other, Event::PeerDown { peer: id(at) }));
+        let count = self.replicas.len() as u32;
+        let replica = self.replica_mut(at);
+        let written = written.min(replica.waiting.len());
+        for (_, record) in replica.waiting.drain(..written) {
+            replica.disk.keep(record);
+        }
+        replica.waiting.clear();
+        replica.held.clear();
+        replica.wishes.clear();
+        replica.executed = match executed {
+            Some(position) => up_to(&replica.executed, position),
+            None => replica.disk.executed(),
+        };
+        replica.state_at = executed.unwrap_or(replica.disk.position());
+        replica.core = Raft::new(settings);
+        let mut next = u64::from(at) * 37_000_000 + now.0;
+        replica.effects = Effects::new(Box::new(move || {
+            next = next.wrapping_add(61_000_000);
+            next
+        }));
+        let (state, executed) = (replica.disk.recover(), replica.state_at);
+        self.event(id(at), Event::Start(Start { replica: id(at), members: members(count), state, executed }));
+        for other in others {
+            let incarnation = Incarnation(u64::from(other.0));
+            self.event(id(at), Event::PeerUp { peer: other, incarnation });
+            self.event(other, Event::PeerUp { peer: id(at), incarnation: Incarnation(u64::from(at)) });
+        }
+    }
+
+    /// The state of a follower as its leader sees it.
+    pub(crate) fn peer(&self, leader: u32, follower: u32) -> quorate_framework::PeerStatus {
+        let peers = self.core(leader).status().peers;
+        peers.into_iter().find(|peer| peer.id == id(follower)).unwrap()
+    }
+
+    /// One of a core's counters.
+    pub(crate) fn counter(&self, number: u32, name: &str) -> u64 {
+        let counters = self.core(number).status().counters;
+        counters.iter().find(|(counter, _)| *counter == name).map(|(_, count)| *count).unwrap()
     }
 
     /// Cuts all links of a replica, without its noticing.

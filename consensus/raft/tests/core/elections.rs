@@ -105,7 +105,7 @@ fn a_candidates_own_vote_is_not_counted_because_an_older_record_became_durable()
     cluster.propose(2, "x");
     cluster.deliver_all();
     cluster.isolate(2);
-    cluster.pass(3_000);
+    cluster.pass(1_500);
     cluster.tick(1);
     cluster.deliver_all();
     cluster.tick(3);

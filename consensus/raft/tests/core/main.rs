@@ -3,6 +3,13 @@
 // The workspace allows `unwrap` in tests; clippy does not see that the helpers of this file are one.
 #![allow(clippy::unwrap_used)]
 
+mod checkpoints;
 mod cluster;
+mod disk;
 mod elections;
+mod installs;
+mod random_snapshots;
+mod recovery;
 mod replication;
+mod snapshots;
+mod stalls;

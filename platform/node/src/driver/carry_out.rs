@@ -1,5 +1,6 @@
 //! Carries out the effects of the protocol and of the forming machine, in their order.
 
+use super::snapshots::{SnapshotOrder, SnapshotTask};
 use super::{Disconnect, Driver, Durability, TurnOutput};
 use bytes::Bytes;
 use quorate_framework::{
@@ -67,8 +68,19 @@ impl<C: Consensus> Driver<C> {
             Effect::Observe(observation) => output.observations.push(observation),
             Effect::Halt(reason) => self.halt(reason, output),
             Effect::ServeRead { .. } => self.unsupported("ServeRead", output),
-            Effect::TakeSnapshot { .. } => self.unsupported("TakeSnapshot", output),
-            Effect::OfferSnapshot { .. } => self.unsupported("OfferSnapshot", output),
+            Effect::TakeSnapshot { base } => self.place("TakeSnapshot", SnapshotOrder::Take(base), output),
+            Effect::InstallSnapshot { id, base } => {
+                self.place("InstallSnapshot", SnapshotOrder::Install { id, base }, output);
+            }
+            Effect::ForgetLog { through } => self.task("ForgetLog", SnapshotTask::ForgetLog(through), output),
+            Effect::OfferSnapshot { to, at_least } => {
+                self.task("OfferSnapshot", SnapshotTask::Offer { to, at_least }, output);
+            }
+            Effect::WithdrawSnapshot { to } => self.task("WithdrawSnapshot", SnapshotTask::Withdraw(to), output),
+            Effect::FetchSnapshot { from, snapshot } => {
+                self.task("FetchSnapshot", SnapshotTask::Fetch { from, snapshot }, output);
+            }
+            Effect::CancelFetch => self.task("CancelFetch", SnapshotTask::Cancel, output),
             Effect::FetchState { .. } => self.unsupported("FetchState", output),
             Effect::FetchPayload { .. } => self.unsupported("FetchPayload", output),
         }
@@ -100,7 +112,10 @@ impl<C: Consensus> Driver<C> {
             return;
         }
         let answers = self.waiters.execute(&range);
+        // An order in between has its place.
+        let is_next = output.orders.last().is_none_or(|placed| placed.after < output.commands.len());
         if let Some(ExecutorCommand::Execute { range: before, answers: wanted }) = output.commands.last_mut()
+            && is_next
             && before.last().next() == range.first
         {
             before.batches.append(&mut range.batches);
@@ -175,8 +190,8 @@ impl<C: Consensus> Driver<C> {
             }
             FormingEffect::Formed(members) => {
                 let state = self.recovered.take().unwrap_or_default();
-                let replica = self.forming.replica();
-                self.follow_up.push_back(Event::Start(Start { replica, members, state }));
+                let (replica, executed) = (self.forming.replica(), self.executed_position);
+                self.follow_up.push_back(Event::Start(Start { replica, members, state, executed }));
             }
             FormingEffect::Announce(claim) => {
                 output.claim = Some(claim);

@@ -1,5 +1,6 @@
 //! What a turn takes in.
 
+use super::snapshots::SnapshotEvent;
 use bytes::Bytes;
 use quorate_framework::{
     ClientFrame, ConnectionId, FrameClass, Lane, LinkId, MemberClaim, Operation, OperationId, ReplicaId, Ticket,
@@ -77,6 +78,10 @@ pub enum Inbound {
 pub struct TurnInput {
     /// Everything handed out up to this ticket is durable. Only with [`super::Durability::External`].
     pub persisted: Option<Ticket>,
+    /// Too much waits to become durable: requests of this turn are refused as busy.
+    pub storage_is_full: bool,
+    /// What became of snapshots.
+    pub snapshots: Vec<SnapshotEvent>,
     pub(super) connected: Vec<(ReplicaId, LinkId, MemberClaim)>,
     pub(super) disconnected: Vec<(ReplicaId, LinkId)>,
     pub(super) alive: Vec<(ReplicaId, LinkId)>,
@@ -110,6 +115,7 @@ impl TurnInput {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.persisted.is_none()
+            && self.snapshots.is_empty()
             && self.connected.is_empty()
             && self.disconnected.is_empty()
             && self.alive.is_empty()
@@ -122,6 +128,7 @@ impl TurnInput {
     /// Forgets everything but the requests and operations, which must be answered.
     pub(super) fn forget_peers(&mut self) {
         self.persisted = None;
+        self.snapshots.clear();
         self.connected.clear();
         self.disconnected.clear();
         self.alive.clear();

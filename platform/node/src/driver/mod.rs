@@ -5,7 +5,7 @@
 //! ([`TurnOutput`]).
 //!
 //! # A turn
-//! 1. New links of peers, 2. the timer, 3. what became durable, 4. what was executed, 5. signs of life of peers
+//! 1. New links of peers, 2. the timer, 3. what became durable, 4. what was executed, and what became of snapshots, 5. signs of life of peers
 //!    whose long messages are still arriving, 6. the lanes in their order: votes and heartbeats, acknowledgements, replication, the
 //!    client lane with all requests of the turn as one event, snapshots; 7. operators' wishes, 8. lost links, 9. clients that are
 //!    gone. Lost links come late so that a peer's last words (a hand-over of leadership,
@@ -29,6 +29,7 @@ pub mod output;
 #[cfg(any(test, feature = "testing"))]
 pub mod scripted;
 pub mod settings;
+pub mod snapshots;
 #[cfg(any(test, feature = "testing"))]
 pub mod speculating;
 pub mod status;
@@ -41,6 +42,7 @@ mod tests;
 pub use input::{Inbound, ReceivedFrame, TurnInput};
 pub use output::{Disconnect, TurnOutput};
 pub use settings::{DriverSettings, Durability};
+pub use snapshots::{PlacedOrder, SnapshotEvent, SnapshotOrder, SnapshotTask};
 pub use status::{DriverCounters, DriverStatus};
 pub use turn::PERSIST_ROUNDS;
 
@@ -153,10 +155,29 @@ impl<C: Consensus> Driver<C> {
         self
     }
 
+    /// The same, over an executor whose state holds the effects up to this position.
+    #[must_use]
+    pub fn with_executed(mut self, position: Position) -> Driver<C> {
+        self.executed_position = position;
+        self
+    }
+
+    /// A ticket for something that the shell itself makes durable. It must be submitted before any record of a later turn.
+    pub fn issue_ticket(&mut self) -> Ticket {
+        self.issued = self.effects.driver_ticket();
+        self.issued
+    }
+
     /// The protocol, to look at.
     #[must_use]
     pub fn core(&self) -> &C {
         &self.core
+    }
+
+    /// Whether the protocol was started, and nothing has ended since.
+    #[must_use]
+    pub fn is_started(&self) -> bool {
+        self.started && self.ended.is_none()
     }
 
     /// The forming machine, to look at; its claim is what handshakes say.

@@ -1,5 +1,6 @@
 //! What a turn wants done.
 
+use super::snapshots::{PlacedOrder, SnapshotTask};
 use quorate_framework::{
     ClientReply, Consensus, ExecutorCommand, HaltReason, LinkId, MemberClaim, MemberVector, Observation,
     OperationError, OperationId, PeerFrame, ReplicaId, Ticket,
@@ -32,6 +33,10 @@ pub struct TurnOutput<C: Consensus> {
     pub identity: Vec<(Ticket, MemberVector)>,
     /// Orders to the executor; its outcome goes to [`super::Driver::executed`].
     pub commands: Vec<ExecutorCommand>,
+    /// Orders about snapshots that have their place among the commands. Only with [`super::DriverSettings::snapshots`].
+    pub orders: Vec<PlacedOrder>,
+    /// What is to be done about snapshots at once. Only with [`super::DriverSettings::snapshots`].
+    pub tasks: Vec<SnapshotTask>,
     /// Answers to clients.
     pub replies: Vec<ClientReply>,
     /// Answers to operators.
@@ -53,6 +58,8 @@ impl<C: Consensus> Default for TurnOutput<C> {
             records: Vec::new(),
             identity: Vec::new(),
             commands: Vec::new(),
+            orders: Vec::new(),
+            tasks: Vec::new(),
             replies: Vec::new(),
             operated: Vec::new(),
             evidence: Vec::new(),
@@ -77,6 +84,8 @@ impl<C: Consensus> TurnOutput<C> {
         self.records.clear();
         self.identity.clear();
         self.commands.clear();
+        self.orders.clear();
+        self.tasks.clear();
         self.replies.clear();
         self.operated.clear();
         self.evidence.clear();

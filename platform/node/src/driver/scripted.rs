@@ -13,7 +13,7 @@ use bytes::Bytes;
 use quorate_framework::entry::EntryKind;
 use quorate_framework::{
     Batch, BlockId, Capabilities, ClientFrame, ClientPolicy, ConnectionId, Consensus, Effect, Effects, Event,
-    ExecuteRange, HaltReason, Incoming, Origin, Position, Proposal, ProtocolStatus, Ticket, Time,
+    ExecuteRange, HaltReason, Incoming, Origin, Position, Proposal, ProtocolStatus, SnapshotBase, Ticket, Time,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -117,7 +117,9 @@ impl Scripted {
             Step::Operated(id, result) => effects.push(Effect::Operated { id, result }),
             Step::Evidence(against, what) => effects.push(Effect::Evidence { against, what }),
             Step::Observe(observation) => effects.push(Effect::Observe(observation)),
-            Step::TakeSnapshot(at) => effects.push(Effect::TakeSnapshot { at }),
+            Step::TakeSnapshot(at) => {
+                effects.push(Effect::TakeSnapshot { base: SnapshotBase { position: at, ..SnapshotBase::default() } });
+            }
             Step::Halt(text) => effects.push(Effect::Halt(HaltReason::Safety(text))),
             Step::Deadline(deadline) => self.deadline = deadline,
             Step::Break(text) => self.broken = Some(text),
@@ -156,6 +158,8 @@ impl Consensus for Scripted {
                 self.deadline = None;
                 (EventKind::Tick, Seen::Tick(now))
             }
+            Event::SnapshotDue => (EventKind::SnapshotDue, Seen::SnapshotDue),
+            Event::SnapshotTaken { position, .. } => (EventKind::SnapshotTaken, Seen::SnapshotTaken(position)),
             _ => (EventKind::Other, Seen::Other),
         };
         self.seen.push(seen);

@@ -20,6 +20,8 @@ pub struct DriverSettings {
     pub admission_frames: usize,
     /// Bytes of client frames that may be let in and unanswered.
     pub admission_bytes: usize,
+    /// Whether the shell can take, serve, fetch and install snapshots. If not, wanting it halts the replica.
+    pub snapshots: bool,
     /// Whether the protocol's invariants are checked after each event.
     pub validate: bool,
 }
@@ -32,6 +34,7 @@ impl DriverSettings {
             durability,
             admission_frames: limits::CLIENT_ADMISSION_FRAMES,
             admission_bytes: limits::CLIENT_ADMISSION_BYTES,
+            snapshots: false,
             validate: cfg!(debug_assertions),
         }
     }

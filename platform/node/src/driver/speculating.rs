@@ -319,7 +319,13 @@ impl Consensus for Speculating {
                 reads.into_iter().for_each(|read| effects.refuse(read.proposal, Refusal::Unsupported));
             }
             Event::Executed { .. }
+            | Event::SnapshotDue
             | Event::SnapshotTaken { .. }
+            | Event::SnapshotReady { .. }
+            | Event::SnapshotUnready { .. }
+            | Event::SnapshotProgress { .. }
+            | Event::SnapshotFetched { .. }
+            | Event::SnapshotNotFetched { .. }
             | Event::SnapshotInstalled { .. }
             | Event::PayloadFetched { .. }
             | Event::PeerAlive { .. } => {}

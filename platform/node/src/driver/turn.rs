@@ -32,6 +32,9 @@ impl<C: Consensus> Driver<C> {
         for (position, digest) in std::mem::take(&mut self.executed) {
             self.deliver(now, Event::Executed { position, digest }, output);
         }
+        for event in input.snapshots.drain(..) {
+            self.snapshot_event(now, event, output);
+        }
         for (peer, link) in input.alive.drain(..) {
             self.alive(now, peer, link, output);
         }
@@ -141,6 +144,8 @@ impl<C: Consensus> Driver<C> {
             } else if self.waiters.waits(&origin) {
                 // Its first copy will be answered. Ordering it again would only add to the load that made the client impatient.
                 self.counters.repeated += 1;
+            } else if input.storage_is_full {
+                self.refuse(origin, Refusal::Busy, output);
             } else if self.admission.admit(waiting, origin, u32::try_from(frame.bytes.len()).unwrap_or(u32::MAX)) {
                 proposals.push(Proposal::new(connection, frame));
             } else {

@@ -16,6 +16,14 @@ impl Alarm {
         Alarm { sleep: Box::pin(sleep_until(Instant::now())), set_to: None }
     }
 
+    /// The same if there is a moment, otherwise for ever.
+    pub(super) async fn ring_at_if(&mut self, at: Option<Instant>) {
+        match at {
+            Some(at) => self.ring_at(at).await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// Waits until `at`, or a shorter time. Cancelling loses nothing.
     pub(super) async fn ring_at(&mut self, at: Instant) {
         if self.set_to.is_none_or(|earlier| earlier > at) {

@@ -3,7 +3,10 @@
 //! A commit may set thousands of batches free at once. Carried out in one go they would keep the core from its heartbeats and the
 //! clients from their answers, so a turn takes a bounded group of them and the rest waits, in order. What waits is bounded by the
 //! log: nothing unexecuted leaves it.
+//!
+//! Orders about snapshots keep their place: nothing that comes after one is carried out before it was taken from here.
 
+use crate::driver::{PlacedOrder, SnapshotOrder};
 use quorate_framework::{ExecuteRange, ExecutorCommand};
 use std::collections::VecDeque;
 
@@ -12,31 +15,60 @@ pub(super) const GROUP_BATCHES: usize = 256;
 /// Bytes of payloads in one group at most; a single larger batch still passes, alone.
 const GROUP_BYTES: usize = 256 << 10;
 
+/// One that waits.
+#[derive(Debug)]
+enum Waiting {
+    Command(ExecutorCommand),
+    Snapshot(SnapshotOrder),
+}
+
 /// The orders that wait.
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
-    commands: VecDeque<ExecutorCommand>,
+    waiting: VecDeque<Waiting>,
 }
 
 impl Backlog {
-    /// Adds orders behind those that wait.
-    pub(super) fn append(&mut self, commands: &mut Vec<ExecutorCommand>) {
-        self.commands.extend(commands.drain(..));
+    /// Adds orders behind those that wait, each of `orders` in its place among the commands.
+    pub(super) fn append(&mut self, commands: &mut Vec<ExecutorCommand>, orders: &mut Vec<PlacedOrder>) {
+        let mut orders = orders.drain(..).peekable();
+        for (place, command) in commands.drain(..).enumerate() {
+            while let Some(placed) = orders.next_if(|placed| placed.after <= place) {
+                self.waiting.push_back(Waiting::Snapshot(placed.order));
+            }
+            self.waiting.push_back(Waiting::Command(command));
+        }
+        self.waiting.extend(orders.map(|placed| Waiting::Snapshot(placed.order)));
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.commands.is_empty()
+        self.waiting.is_empty()
     }
 
     /// Forgets everything: nothing is executed any more.
     pub(super) fn clear(&mut self) {
-        self.commands.clear();
+        self.waiting.clear();
     }
 
-    /// Appends the next group to the empty `group`; nothing if nothing waits.
+    /// The order about a snapshot whose turn it is, if it is one's.
+    pub(super) fn take_order(&mut self) -> Option<SnapshotOrder> {
+        match self.waiting.pop_front_if(|waiting| matches!(waiting, Waiting::Snapshot(_)))? {
+            Waiting::Snapshot(order) => Some(order),
+            Waiting::Command(_) => None,
+        }
+    }
+
+    fn next_command(&mut self) -> Option<ExecutorCommand> {
+        match self.waiting.pop_front_if(|waiting| matches!(waiting, Waiting::Command(_)))? {
+            Waiting::Command(command) => Some(command),
+            Waiting::Snapshot(_) => None,
+        }
+    }
+
+    /// Appends the next group to the empty `group`; nothing if nothing waits, or an order about a snapshot is next.
     pub(super) fn take_group(&mut self, group: &mut Vec<ExecutorCommand>) {
         let (mut batches, mut bytes) = (0, 0);
-        while let Some(command) = self.commands.pop_front() {
+        while let Some(command) = self.next_command() {
             let range = match &command {
                 ExecutorCommand::Execute { range, .. } | ExecutorCommand::Speculate { range, .. } => range,
                 _ => {
@@ -51,7 +83,7 @@ impl Backlog {
                 continue;
             }
             let (now, later) = split(command, fitting);
-            self.commands.push_front(later);
+            self.waiting.push_front(Waiting::Command(later));
             group.extend(now);
             break;
         }
@@ -92,7 +124,7 @@ mod tests {
     use super::*;
     use bytes::Bytes;
     use quorate_framework::entry::EntryKind;
-    use quorate_framework::{Batch, BlockId, Position};
+    use quorate_framework::{Batch, BlockId, Position, SnapshotBase};
 
     fn execute(first: u64, count: usize, bytes: usize) -> ExecutorCommand {
         let payload = Bytes::from(vec![0; bytes]);
@@ -109,10 +141,15 @@ mod tests {
         group
     }
 
+    fn append(backlog: &mut Backlog, commands: Vec<ExecutorCommand>) {
+        let mut commands = commands;
+        backlog.append(&mut commands, &mut Vec::new());
+    }
+
     /// First position and number of batches of each command of each group.
     fn groups(commands: Vec<ExecutorCommand>) -> Vec<Vec<(u64, usize)>> {
-        let (mut backlog, mut commands) = (Backlog::default(), commands);
-        backlog.append(&mut commands);
+        let mut backlog = Backlog::default();
+        append(&mut backlog, commands);
         let mut groups = Vec::new();
         while !backlog.is_empty() {
             let shown = |command: ExecutorCommand| match command {
@@ -145,15 +182,35 @@ mod tests {
     #[test]
     fn a_speculation_is_not_cut() {
         let ExecutorCommand::Execute { range, .. } = execute(201, 100, 8) else { return };
-        let mut commands = vec![execute(1, 200, 8), ExecutorCommand::Speculate { base: BlockId::default(), range }];
         let mut backlog = Backlog::default();
-        backlog.append(&mut commands);
+        let ahead = ExecutorCommand::Speculate { base: BlockId::default(), range };
+        append(&mut backlog, vec![execute(1, 200, 8), ahead]);
         assert_eq!(group_of(&mut backlog).len(), 1);
         let group = group_of(&mut backlog);
         assert!(matches!(&group[..], [ExecutorCommand::Speculate { range, .. }] if range.batches.len() == 100));
         let ExecutorCommand::Execute { range, .. } = execute(301, 1_000, 8) else { return };
-        backlog.append(&mut vec![ExecutorCommand::Speculate { base: BlockId::default(), range }]);
+        append(&mut backlog, vec![ExecutorCommand::Speculate { base: BlockId::default(), range }]);
         assert_eq!(group_of(&mut backlog).len(), 1, "larger than a group, and whole all the same");
         assert!(backlog.is_empty());
+    }
+
+    #[test]
+    fn an_order_about_a_snapshot_keeps_its_place() {
+        let take = |position| {
+            let base = SnapshotBase { position: Position(position), ..SnapshotBase::default() };
+            SnapshotOrder::Take(base)
+        };
+        let placed = |after, position| PlacedOrder { after, order: take(position) };
+        let mut backlog = Backlog::default();
+        let mut orders = vec![placed(0, 0), placed(1, 10), placed(2, 20)];
+        backlog.append(&mut vec![execute(1, 10, 8), execute(11, 10, 8)], &mut orders);
+        let mut seen = Vec::new();
+        while !backlog.is_empty() {
+            match backlog.take_order() {
+                Some(order) => seen.push(order),
+                None => assert_eq!(group_of(&mut backlog).len(), 1, "the command before the next order, and no more"),
+            }
+        }
+        assert_eq!(seen, [take(0), take(10), take(20)]);
     }
 }

@@ -1,5 +1,9 @@
 //! The shell with mocks of the async traits and a scripted protocol: what is called, in which order, how often.
 
+mod doubles;
+mod durable;
+
+use super::storage::NoStorage;
 use super::*;
 use crate::driver::scripted::{EventKind, Scripted, ScriptedMessage, Step, block};
 use crate::driver::{DriverSettings, Durability, Inbound, ReceivedFrame};
@@ -11,6 +15,7 @@ use quorate_framework::{
     Answer, BlockId, ClientFrame, ConnectionId, Destination, ExecutorError, Forming, FrameClass, Incarnation, Lane,
     LinkId, MemberClaim, Observation, Outcome, ReplicaId, ReplyKind, RequestHeader, Sequence, SessionId, Status,
 };
+use doubles::TestMachine;
 use std::collections::VecDeque;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -169,7 +174,21 @@ impl Running {
     fn start(core: Scripted, executor: impl FnOnce(&Calls) -> MockTransactionExecutor) -> Running {
         let forming = Forming::new(SELF, claim(1), [SELF, PEER].into(), None);
         let driver = Driver::new(core, DriverSettings::new(Durability::InMemory), forming, Box::new(|| 7));
-        let (connections, calls) = (TestConnections::default(), Calls::default());
+        let calls = Calls::default();
+        let executor = TestMachine(Some(executor(&calls)));
+        Running::start_parts(driver, executor, Box::new(NoStorage), &calls, None)
+    }
+
+    /// The same of these parts.
+    fn start_parts(
+        driver: Driver<Scripted>,
+        executor: TestMachine,
+        storage: Box<dyn Storage<Scripted>>,
+        calls: &Calls,
+        checkpoints: Option<CheckpointSettings>,
+    ) -> Running {
+        let (connections, calls) = (TestConnections::default(), Arc::clone(calls));
+        let durable = checkpoints.is_some();
         let wake = Arc::clone(&connections.wake);
         let board = Arc::new(StatusBoard::new(Box::new(move || wake.notify_one())));
         let stop = StopSwitch::default();
@@ -177,7 +196,12 @@ impl Running {
             driver,
             connections: connections.clone(),
             communicator: communicator(&calls),
-            executor: executor(&calls),
+            executor,
+            executed: Position::ZERO,
+            storage,
+            pending_bytes_limit: 1 << 20,
+            snapshots: doubles::snapshots(Arc::clone(&connections.wake), durable),
+            checkpoints,
             clock: Clock::start(),
             board: Arc::clone(&board),
             stop: stop.clone(),
@@ -394,7 +418,8 @@ async fn whoever_asks_gets_a_snapshot_of_the_running_core() {
     assert_eq!((snapshot.shell.batches_executed, snapshot.shell.groups_executed), (2, 1));
     assert_eq!((snapshot.shell.replies_sent, snapshot.clients), (2, 3));
     assert_eq!(snapshot.driver.counters.transactions, 2);
-    assert_eq!(snapshot.round_trips.unwrap().p50, 3.0);
+    assert_eq!(snapshot.round_trips.as_ref().unwrap().p50, 3.0);
+    assert!(snapshot.shell.parks > 0, "the runtime has waited for the request");
 }
 
 #[tokio::test(start_paused = true)]

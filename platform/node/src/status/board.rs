@@ -5,6 +5,8 @@
 
 use crate::driver::DriverStatus;
 use crate::shell::round_trips::RoundTripFigures;
+use crate::shell::storage::StorageFigures;
+use crate::snapshots::SnapshotFigures;
 use parking_lot::Mutex;
 use quorate_communicator::{PeerLinkStatus, TrafficFigures};
 use quorate_framework::Position;
@@ -25,6 +27,8 @@ pub struct ShellCounters {
     pub groups_executed: u64,
     /// Answers to clients handed to the communicator.
     pub replies_sent: u64,
+    /// Times the core's thread had nothing left to do and waited in the kernel, as of the snapshot.
+    pub parks: u64,
 }
 
 /// A picture of the core at one moment.
@@ -34,6 +38,10 @@ pub struct CoreSnapshot {
     pub driver: DriverStatus,
     /// The last executed position.
     pub executed: Position,
+    /// The log on disk; none with recovery off.
+    pub storage: Option<StorageFigures>,
+    /// The snapshots.
+    pub snapshots: SnapshotFigures,
     /// What the shell has counted.
     pub shell: ShellCounters,
     /// What the communicator has counted.

@@ -1,8 +1,12 @@
 //! The `/status` object.
 
 use super::board::CoreSnapshot;
+use super::durability::DurabilityReport;
+use super::threads;
 use crate::process::ProcessFigures;
 use crate::shell::round_trips::RoundTripFigures;
+use crate::shell::storage::StorageFigures;
+use crate::snapshots::SnapshotFigures;
 use quorate_communicator::{PeerLinkStatus, TrafficFigures};
 use quorate_framework::{ClusterId, FormingStatus, Incarnation, PeerStatus, ProtocolStatus, ReplicaId};
 use serde::Serialize;
@@ -19,8 +23,8 @@ pub struct Identity {
     pub cluster_id: ClusterId,
     /// Its incarnation.
     pub incarnation: Incarnation,
-    /// Whether anything survives the process.
-    pub durable: bool,
+    /// What survives, and what was recovered.
+    pub durability: DurabilityReport,
     /// The protocol's name.
     pub protocol: &'static str,
     /// The effective settings.
@@ -69,6 +73,24 @@ pub struct PeerReport {
     pub trouble: Option<String>,
 }
 
+/// How long the last syncs of the log took.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct SyncReport {
+    /// Median, in milliseconds.
+    pub p50: f64,
+    /// 99th percentile, in milliseconds.
+    pub p99: f64,
+    /// The longest, in milliseconds.
+    pub max: f64,
+}
+
+impl SyncReport {
+    fn new(figures: &StorageFigures) -> Option<SyncReport> {
+        let at = |micros: Option<u64>| micros.map(|micros| micros as f64 / 1e3);
+        Some(SyncReport { p50: at(figures.fsync_p50_us)?, p99: at(figures.fsync_p99_us)?, max: at(figures.fsync_max_us)? })
+    }
+}
+
 /// The `/status` object.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StatusReport {
@@ -78,8 +100,15 @@ pub struct StatusReport {
     pub cluster_id: String,
     /// Its incarnation, in hexadecimal.
     pub incarnation: String,
-    /// Whether anything survives the process.
-    pub durable: bool,
+    /// Whether anything survives the process, whether the log is synced, and what was recovered.
+    #[serde(flatten)]
+    pub durability: DurabilityReport,
+    /// The log on disk; null with recovery off.
+    pub storage: Option<StorageFigures>,
+    /// The last syncs of the log, in milliseconds; null before there are any, and with recovery off.
+    pub fsync_ms: Option<SyncReport>,
+    /// The snapshots.
+    pub snapshots: SnapshotFigures,
     /// The protocol's name.
     pub protocol: &'static str,
     /// The role, in the protocol's own word.
@@ -110,6 +139,8 @@ pub struct StatusReport {
     pub counters: BTreeMap<&'static str, u64>,
     /// What the operating system says.
     pub process: ProcessFigures,
+    /// The names of the process's threads.
+    pub threads: Vec<String>,
     /// Round trips to peers by heartbeats, in milliseconds; null before there are any.
     pub round_trip_ms: Option<RoundTripFigures>,
     /// Memory pinned by the log, in bytes.
@@ -141,7 +172,10 @@ impl StatusReport {
             id: identity.id.0,
             cluster_id: identity.cluster_id.to_string(),
             incarnation: identity.incarnation.to_string(),
-            durable: identity.durable,
+            durability: identity.durability.clone(),
+            fsync_ms: snapshot.storage.as_ref().and_then(SyncReport::new),
+            storage: snapshot.storage.clone(),
+            snapshots: snapshot.snapshots,
             protocol: identity.protocol,
             role: protocol.role,
             view: protocol.view,
@@ -163,7 +197,8 @@ impl StatusReport {
             admitted_bytes: driver.admitted_bytes,
             counters: counters(snapshot),
             process: ProcessFigures::read(identity.started),
-            round_trip_ms: snapshot.round_trips,
+            threads: threads::names(),
+            round_trip_ms: snapshot.round_trips.clone(),
             log_memory_bytes: protocol.log_memory_bytes,
             settings: identity.settings.clone(),
             version: VERSION,
@@ -213,11 +248,19 @@ fn peers(protocol: &ProtocolStatus, links: &[PeerLinkStatus]) -> Vec<PeerReport>
 
 fn counters(snapshot: &CoreSnapshot) -> BTreeMap<&'static str, u64> {
     let CoreSnapshot { driver, shell, traffic, .. } = snapshot;
-    let TrafficFigures { writes, blocked_writes, written_bytes, written_frames, reads, read_bytes, .. } = *traffic;
+    let TrafficFigures {
+        writes, blocked_writes, written_bytes, written_frames, reads, empty_reads, read_bytes, ..
+    } = *traffic;
     let counted = driver.counters;
     let mut counters: BTreeMap<&'static str, u64> = driver.protocol.counters.iter().copied().collect();
+    let storage = snapshot.storage.clone().unwrap_or_default();
     counters.extend([
         ("turns", shell.turns),
+        // A replacement of the metadata syncs the file and the directory.
+        ("syncs", storage.fsyncs + 2 * storage.metadata_writes),
+        ("wal_groups", storage.groups),
+        ("wal_records", storage.records),
+        ("metadata_writes", storage.metadata_writes),
         ("events", counted.events),
         ("transactions_executed", counted.transactions),
         ("batches_executed", shell.batches_executed),
@@ -244,6 +287,11 @@ fn counters(snapshot: &CoreSnapshot) -> BTreeMap<&'static str, u64> {
         ("write_calls", writes),
         ("blocked_write_calls", blocked_writes),
         ("read_calls", reads),
+        ("empty_read_calls", empty_reads),
+        ("socket_calls", traffic.socket_calls()),
+        ("peer_frames_sent", traffic.peer_frames_written()),
+        ("peer_frames_received", traffic.peer_messages_received()),
+        ("parks", shell.parks),
         ("dials", traffic.dials),
         ("connections_accepted", traffic.accepted),
         ("connections_refused", traffic.refused),
@@ -294,8 +342,18 @@ pub(crate) mod tests {
         CoreSnapshot {
             driver,
             executed: Position(executed),
-            shell: ShellCounters { replies_sent: 8, ..ShellCounters::default() },
-            traffic: TrafficFigures { busy_answers: 40, written_frames: [1, 2, 3, 4, 5], ..TrafficFigures::default() },
+            storage: None,
+            snapshots: SnapshotFigures { position: 3, ..SnapshotFigures::default() },
+            shell: ShellCounters { replies_sent: 8, parks: 12, ..ShellCounters::default() },
+            traffic: TrafficFigures {
+                busy_answers: 40,
+                writes: 100,
+                reads: 20,
+                empty_reads: 3,
+                written_frames: [1, 2, 3, 4, 5],
+                received_messages: [6, 7, 8, 9, 10],
+                ..TrafficFigures::default()
+            },
             clients: 1,
             links: vec![PeerLinkStatus {
                 peer: ReplicaId(3),
@@ -313,7 +371,7 @@ pub(crate) mod tests {
             id: ReplicaId(1),
             cluster_id: ClusterId([0xab; 16]),
             incarnation: Incarnation(0xff),
-            durable: false,
+            durability: DurabilityReport { durable: false, wal_sync: None, recovery: None },
             protocol: "raft",
             settings: serde_json::json!({"consensus": "raft"}),
             started: Instant::now(),
@@ -332,6 +390,7 @@ pub(crate) mod tests {
         assert_eq!(report["positions"]["executed"], 11);
         assert_eq!(report["round_trip_ms"], Value::Null);
         assert_eq!(report["commit"], COMMIT);
+        assert!(report["threads"].as_array().is_some_and(|names| !names.is_empty()), "{}", report["threads"]);
         let ids: Vec<&Value> = report["peers"].as_array().unwrap().iter().map(|peer| &peer["state"]).collect();
         assert_eq!(ids, ["leader", "unformed"]);
         assert_eq!(report["peers"][1]["trouble"], "refused");
@@ -343,6 +402,11 @@ pub(crate) mod tests {
             ("groups_appended", 6),
             ("entries_appended", 9),
             ("replies_sent", 8),
+            ("socket_calls", 123),
+            ("empty_read_calls", 3),
+            ("peer_frames_sent", 11),
+            ("peer_frames_received", 31),
+            ("parks", 12),
         ] {
             assert_eq!(counters[name], value, "{name}");
         }

@@ -2,14 +2,17 @@
 
 use super::LoadError;
 use crate::clock::RunClock;
+use crate::derived::{ClientUse, derive_from_replicas};
 use crate::gaps::common_gaps;
 use crate::host::HostFacts;
-use crate::judge::{derive_from_replicas, histogram_to_list, judge, latencies};
+use crate::judge::{histogram_to_list, judge, latencies};
+use crate::memory::Peaks;
 use crate::monitor::{Samples, Watched};
 use crate::plan::LoadPlan;
 use crate::recording::{Recording, latency_histogram};
-use crate::replicas::{Statuses, compare, grouped_settings, leader_of};
+use crate::replicas::{ReplicaFigures, Statuses, compare, grouped_settings, leader_of};
 use crate::result::{FailureCounts, LoadAverage, LoadResult, MedianAndTailMs, RunSettings};
+use crate::round_trips::RoundTripMs;
 use quorate_framework::ReplicaId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,6 +22,8 @@ use std::time::Duration;
 pub(super) struct Moment {
     pub(super) statuses: Statuses,
     pub(super) cpu: Duration,
+    /// System calls of this process on its connections.
+    pub(super) socket_calls: u64,
     pub(super) refused: u64,
     pub(super) retried: u64,
 }
@@ -32,6 +37,7 @@ pub(super) struct Finished {
     pub(super) before: Statuses,
     pub(super) at_start: Moment,
     pub(super) at_end: Moment,
+    pub(super) peaks: Peaks,
     pub(super) after: Statuses,
     pub(super) started_unix_ms: u64,
     pub(super) fsync: Option<MedianAndTailMs>,
@@ -70,7 +76,8 @@ impl Finished {
             let examples = self.failures.examples.iter().map(|example| format!("; {example}")).collect();
             return Err(LoadError::NoSamples { seconds, errors, examples });
         };
-        let rtt_ms = self.round_trip(plan, &mut nulls);
+        let mut notes = self.notes(plan, seconds);
+        let rtt_ms = self.round_trip(plan, &mut nulls, &mut notes);
         if self.durable.is_none() {
             nulls.insert("durable".to_owned(), "no replica's status says so, or they differ".to_owned());
         }
@@ -98,7 +105,15 @@ impl Finished {
             leader_batch_mean: None,
             fsyncs_per_write: None,
             cpu_us_per_transaction: None,
+            leader_cpu_us_per_transaction: None,
+            follower_cpu_us_per_transaction: None,
             client_cpu_us_per_transaction: None,
+            socket_calls_per_1000_transactions: None,
+            leader_socket_calls_per_1000_transactions: None,
+            follower_socket_calls_per_1000_transactions: None,
+            client_socket_calls_per_1000_transactions: None,
+            parks_per_1000_transactions: None,
+            messages_per_batch: None,
             accepted,
             refused: sum(Recording::refused_in_all) - self.at_start.refused,
             retried: sum(Recording::retried_in_all) - self.at_start.retried,
@@ -112,7 +127,7 @@ impl Finished {
             duration_s: seconds,
             warm_up_s: plan.warm_up.as_secs_f64(),
             clients: 1,
-            notes: self.notes(plan, seconds),
+            notes,
             load_average,
             host: HostFacts::read(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -124,30 +139,72 @@ impl Finished {
                 cluster: plan.cluster.effective_settings(),
                 replicas: grouped_settings(&self.at_end.statuses),
             },
-            replica_figures: compare(&self.at_start.statuses, &self.at_end.statuses),
+            replica_figures: self.replica_figures(),
             latency_sum_us,
             histogram_us: histogram_to_list(&histogram),
         };
         let client_cpu = self.at_end.cpu.saturating_sub(self.at_start.cpu);
-        derive_from_replicas(&mut result, client_cpu.as_secs_f64() * 1e6);
+        let socket_calls = self.at_end.socket_calls.saturating_sub(self.at_start.socket_calls);
+        let client = ClientUse { cpu_us: client_cpu.as_secs_f64() * 1e6, socket_calls: Some(socket_calls as f64) };
+        derive_from_replicas(&mut result, client);
         judge(&mut result);
         Ok(result)
     }
 
-    fn round_trip(&self, plan: &LoadPlan, nulls: &mut BTreeMap<String, String>) -> Option<MedianAndTailMs> {
-        let statuses = &self.at_end.statuses;
-        let of_leader = leader_of(statuses).and_then(|id| statuses.get(&ReplicaId(id))?.as_ref().ok()?.round_trip_ms);
-        let any =
-            || statuses.values().flatten().filter_map(|status| status.round_trip_ms).max_by_key(|trip| trip.count);
-        let found = of_leader.or_else(any);
-        if found.is_none() {
-            let reason = match plan.cluster.replicas().len() {
-                1 => "a cluster of one has no round trips",
-                _ => "no replica's status says how long its round trips take",
-            };
-            nulls.insert("rtt_ms".to_owned(), reason.to_owned());
+    fn replica_figures(&self) -> Vec<ReplicaFigures> {
+        let mut figures = compare(&self.at_start.statuses, &self.at_end.statuses);
+        for replica in &mut figures {
+            if let (Some(memory), Some(peak)) = (&mut replica.rss_mib, self.peaks.of(ReplicaId(replica.id))) {
+                memory.sampled(peak);
+            }
         }
-        found.map(|trip| MedianAndTailMs { p50: trip.p50, p99: trip.p99 })
+        figures
+    }
+
+    /// The leader's round trips in the measurement, or if it has none those of the replica that knows most of them. A measurement
+    /// too short for a heartbeat has those of before.
+    fn round_trip(
+        &self,
+        plan: &LoadPlan,
+        nulls: &mut BTreeMap<String, String>,
+        notes: &mut Vec<String>,
+    ) -> Option<RoundTripMs> {
+        let leader = leader_of(&self.at_end.statuses).and_then(|id| self.round_trip_of(ReplicaId(id), true));
+        let most = |measured: bool| {
+            let all = self.at_end.statuses.keys().filter_map(|id| self.round_trip_of(*id, measured));
+            all.max_by_key(|trip| trip.count)
+        };
+        let mut found = leader.or_else(|| most(true));
+        if found.is_none() {
+            found = most(false);
+            if found.is_some() {
+                notes.push("no heartbeat was answered in the measurement: rtt_ms is of before".to_owned());
+            }
+        }
+        match found {
+            None => {
+                let reason = match plan.cluster.replicas().len() {
+                    1 => "a cluster of one has no round trips",
+                    _ => "no replica's status says how long its round trips take",
+                };
+                nulls.insert("rtt_ms".to_owned(), reason.to_owned());
+            }
+            Some(RoundTripMs { p99_9, max, .. }) => {
+                for (key, figure) in [("rtt_ms.p99_9", p99_9), ("rtt_ms.max", max)] {
+                    if figure.is_none() {
+                        nulls.insert(key.to_owned(), "the replica's status does not say".to_owned());
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    fn round_trip_of(&self, id: ReplicaId, measured: bool) -> Option<RoundTripMs> {
+        let last = self.at_end.statuses.get(&id)?.as_ref().ok()?;
+        let first = self.at_start.statuses.get(&id).and_then(|status| status.as_ref().ok());
+        let first = first.filter(|first| measured && first.incarnation == last.incarnation);
+        last.round_trip_ms.as_ref()?.since(first.and_then(|first| first.round_trip_ms.as_ref()))
     }
 
     fn commit(&self) -> Option<String> {

@@ -93,10 +93,13 @@ fn serve_status(listener: &std::net::TcpListener, executed: &AtomicU64) {
         let executed = executed.load(Ordering::SeqCst);
         let body = format!(
             r#"{{ "id": 1, "incarnation": "a", "durable": false, "role": "leader", "leader": 1, "unbound": [],
-                "counters": {{ "transactions_executed": {executed}, "entries_appended": {executed}, "groups_appended": {} }},
-                "process": {{ "cpu_user_us": {executed}, "cpu_system_us": 0, "resident_bytes": 1048576 }},
-                "round_trip_ms": null, "settings": {{ "max_process_txn": 16 }}, "version": "0", "commit": "abc" }}"#,
-            executed / 2
+                "counters": {{ "transactions_executed": {executed}, "entries_appended": {executed}, "groups_appended": {},
+                    "batches_executed": {}, "socket_calls": {executed}, "parks": {}, "peer_frames_sent": 0, "peer_frames_received": 0 }},
+                "process": {{ "cpu_user_us": {executed}, "cpu_system_us": 0, "resident_bytes": 1048576, "threads": 2 }},
+                "threads": ["core", "http"], "view": 1, "round_trip_ms": null, "settings": {{ "max_process_txn": 16 }}, "version": "0", "commit": "abc" }}"#,
+            executed / 2,
+            executed / 10,
+            executed / 4
         );
         let head =
             format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", body.len());

@@ -2,6 +2,7 @@
 
 mod acknowledged_writes;
 mod bounds;
+mod disk_stall;
 mod election_safety;
 mod leader_append_only;
 mod leader_completeness;
@@ -16,11 +17,11 @@ pub use bounds::check as check_bounds;
 pub use state_machine_safety::StateMachineSafety;
 
 use crate::coverage::Coverage;
-use crate::disk::Disk;
 use crate::event::Flight;
+use crate::model::Contents;
 use crate::protocol::{Moment, Watch};
 use quorate_framework::{Consensus, ExecutorCommand, ReplicaId, Time};
-use quorate_raft::Raft;
+use quorate_raft::{Raft, RaftRecord};
 use std::fmt;
 
 /// A broken promise of the system.
@@ -62,6 +63,7 @@ impl Watch<Raft> for Oracles {
     fn after_turn(&mut self, at: Moment, core: &Raft, commands: &[ExecutorCommand]) -> Result<(), Violation> {
         self.own_term.check(at.replica, at.life, core)?;
         self.contact.check(at, core)?;
+        disk_stall::check(at, core)?;
         self.elections.check(at.replica, at.life, core)?;
         self.append_only.check(at.replica, at.life, core)?;
         self.matching.check(at.replica, at.life, core)?;
@@ -75,8 +77,8 @@ impl Watch<Raft> for Oracles {
         Ok(())
     }
 
-    fn before_sending(&self, disk: &Disk<Raft>, flight: &Flight) -> Result<(), Violation> {
-        promises::check(disk, flight)
+    fn before_sending(&self, durable: &Contents<RaftRecord>, flight: &Flight) -> Result<(), Violation> {
+        promises::check(durable, flight)
     }
 
     fn heard(&mut self, at: ReplicaId, from: ReplicaId, now: Time) {
@@ -96,6 +98,7 @@ impl Watch<Raft> for Oracles {
                 coverage.count(match peer.state {
                     "probe" => "progress: probe",
                     "replicate" => "progress: replicate",
+                    "snapshot" => "progress: snapshot",
                     _ => "progress: needs snapshot",
                 });
             }

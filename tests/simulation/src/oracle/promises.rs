@@ -2,13 +2,13 @@
 //! the disk reported.
 
 use super::Violation;
-use crate::disk::Disk;
 use crate::event::Flight;
+use crate::model::Contents;
 use bytes::Bytes;
 use quorate_framework::{Decoder, FrameClass, Position, Wire};
-use quorate_raft::{AppendOutcome, Raft, RaftPromise, RaftState, Term};
+use quorate_raft::{AppendOutcome, InstallOutcome, RaftPromise, RaftRecord, RaftState, Term};
 
-pub(super) fn check(disk: &Disk<Raft>, flight: &Flight) -> Result<(), Violation> {
+pub(super) fn check(durable: &Contents<RaftRecord>, flight: &Flight) -> Result<(), Violation> {
     if flight.class != FrameClass::Promise {
         return Ok(());
     }
@@ -16,20 +16,28 @@ pub(super) fn check(disk: &Disk<Raft>, flight: &Flight) -> Result<(), Violation>
     let promise = RaftPromise::decode(Decoder::new(&flight.head, body)).map_err(|error| {
         Violation::new("promises", format!("replica {} sends what cannot be read: {error}", flight.from))
     })?;
-    let state = &disk.state;
+    let state = &durable.state;
+    let holds = |term, index| state.hard_state.term > term || holds(durable, index);
     let kept = match &promise {
         RaftPromise::RequestVote(request) => voted(state, request.term, flight.from),
         RaftPromise::VoteReply(reply) if reply.granted => voted(state, reply.requested, flight.to),
         RaftPromise::VoteReply(reply) => state.hard_state.term >= reply.term,
         RaftPromise::AppendReply(reply) => {
             let held = match reply.outcome {
-                AppendOutcome::Matched(index) => holds(state, reply.term, index),
+                AppendOutcome::Matched(index) => holds(reply.term, index),
                 AppendOutcome::Conflict { .. } | AppendOutcome::StaleTerm => true,
             };
             held && state.hard_state.term >= reply.term
         }
+        RaftPromise::InstallSnapshotReply(reply) => {
+            let held = match reply.outcome {
+                InstallOutcome::Matched(index) => holds(reply.term, index),
+                InstallOutcome::Installing | InstallOutcome::Failed | InstallOutcome::StaleTerm => true,
+            };
+            held && state.hard_state.term >= reply.term
+        }
         RaftPromise::HeartbeatReply(reply) => {
-            holds(state, reply.term, reply.matched) && state.hard_state.term >= reply.term
+            holds(reply.term, reply.matched) && state.hard_state.term >= reply.term
         }
     };
     if kept {
@@ -51,7 +59,8 @@ fn voted(state: &RaftState, term: Term, whom: quorate_framework::ReplicaId) -> b
     durable.term > term || (durable.term == term && durable.voted_for == Some(whom))
 }
 
-/// The entries up to an index are on disk, or the term in which that was true is over there.
-fn holds(state: &RaftState, term: Term, index: Position) -> bool {
-    state.hard_state.term > term || state.base.0.0 + state.entries.len() as u64 >= index.0
+/// The entries up to an index are on disk, or the snapshot that holds what is missing is named there.
+fn holds(durable: &Contents<RaftRecord>, index: Position) -> bool {
+    let state = &durable.state;
+    state.base.0 <= durable.snapshot_position() && state.base.0.0 + state.entries.len() as u64 >= index.0
 }

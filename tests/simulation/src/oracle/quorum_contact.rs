@@ -24,7 +24,7 @@ impl QuorumContact {
     }
 
     pub(super) fn check(&mut self, at: Moment, core: &Raft) -> Result<(), Violation> {
-        let Moment { replica, life, now, members } = at;
+        let Moment { replica, life, now, members, .. } = at;
         if !core.is_leader() {
             self.since.remove(&replica);
             return Ok(());

@@ -20,6 +20,8 @@ pub enum EventKind {
     Persisted,
     Executed,
     Tick,
+    SnapshotDue,
+    SnapshotTaken,
     Other,
 }
 
@@ -38,6 +40,8 @@ pub enum Seen {
     Persisted(Ticket),
     Executed(Position),
     Tick(Time),
+    SnapshotDue,
+    SnapshotTaken(Position),
     Other,
 }
 

@@ -80,6 +80,10 @@ impl RecoverySpec for ScriptedRecord {
         None
     }
 
+    fn carry_key(&self) -> Option<u64> {
+        Some(self.0)
+    }
+
     fn encode(&self, encoder: &mut Encoder) {
         encoder.put_u64(self.0);
     }
@@ -93,10 +97,6 @@ impl RecoverySpec for ScriptedRecord {
     fn replay(self, state: &mut Vec<u64>) -> Result<(), ReplayError> {
         state.push(self.0);
         Ok(())
-    }
-
-    fn carry_forward(state: &Vec<u64>) -> Vec<ScriptedRecord> {
-        state.iter().copied().map(ScriptedRecord).collect()
     }
 }
 

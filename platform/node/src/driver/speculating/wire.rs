@@ -79,10 +79,6 @@ impl RecoverySpec for Block {
         state.push(self);
         Ok(())
     }
-
-    fn carry_forward(_state: &Vec<Block>) -> Vec<Block> {
-        Vec::new()
-    }
 }
 
 /// What the leader says.

@@ -1,0 +1,122 @@
+//! Starting from what was recovered.
+
+use crate::cluster::{Cluster, entries, id, index, members};
+use quorate_framework::{Event, Incarnation, Incoming, MemberVector};
+use quorate_raft::{
+    Append, HardState, RaftMessage, RaftPromise, RaftRecord, RaftSettings, RaftState, Term, VoteReply, VoteRequest,
+};
+
+/// A log of term 1 from `base` to `last`, with a snapshot.
+fn recovered(base: u64, last: u64, snapshot: u64) -> RaftState {
+    let of = |index_of: u64| (index(index_of), Term(u64::from(index_of > 0)));
+    RaftState {
+        hard_state: HardState { term: Term(1), voted_for: None },
+        base: of(base),
+        entries: entries(1, base + 1..=last),
+        snapshot: of(snapshot),
+        snapshot_members: (snapshot > 0).then(|| members(3)),
+        ..RaftState::default()
+    }
+}
+
+fn cluster(state: &RaftState, executed: u64) -> Cluster {
+    let settings = RaftSettings { snapshots: true, ..RaftSettings::default() };
+    Cluster::with_executed(3, settings, |_| state.clone(), |_| index(executed))
+}
+
+#[test]
+fn commit_starts_at_the_snapshot_and_what_lies_above_is_executed_once_a_leader_commits_it() {
+    let mut cluster = cluster(&recovered(2, 10, 5), 5);
+    assert_eq!((cluster.core(1).commit_index(), cluster.replica(1).executed.len()), (index(5), 0));
+    cluster.elect(1);
+    assert_eq!(cluster.core(1).commit_index(), index(11));
+    // The cluster of this test checks that each position is executed once and in order.
+    assert_eq!(cluster.replica(1).state_at, index(11));
+}
+
+#[test]
+fn a_state_below_the_snapshot_is_brought_up_to_it_from_the_log() {
+    let cluster = cluster(&recovered(2, 10, 5), 3);
+    assert_eq!(cluster.replica(1).state_at, index(5));
+}
+
+#[test]
+fn what_the_state_holds_already_is_not_executed_again() {
+    // cases/open.md B07: the store keeps position and data in one batch, and may be further than the snapshot or even the log.
+    for executed in [8, 10, 11, 30] {
+        let mut cluster = cluster(&recovered(2, 10, 5), executed);
+        cluster.elect(1);
+        assert_eq!(cluster.core(1).commit_index(), index(11));
+        assert_eq!(cluster.replica(1).state_at, index(executed.max(11)), "executed {executed}");
+        (0..30).for_each(|_| cluster.propose(1, "x"));
+        cluster.deliver_all();
+        assert_eq!(cluster.replica(1).state_at, index(41), "executed {executed}");
+    }
+}
+
+#[test]
+fn a_state_beyond_a_stale_tail_of_the_log_commits_none_of_it() {
+    // The entries it had executed were lost with the log's unsynced end, and what they replaced came back.
+    let mut cluster = cluster(&recovered(2, 10, 5), 8);
+    assert_eq!(cluster.core(1).commit_index(), index(5));
+    let append = Append {
+        term: Term(2),
+        request: 1,
+        previous_index: index(5),
+        previous_term: Term(1),
+        commit: index(9),
+        entries: entries(2, 6..=9),
+    };
+    cluster.hand_over(2, 1, Incoming::Message(RaftMessage::Append(append)));
+    assert_eq!(cluster.replica(1).halted, None);
+    assert_eq!((cluster.core(1).last_entry(), cluster.core(1).commit_index()), ((index(9), Term(2)), index(9)));
+    assert_eq!(cluster.replica(1).state_at, index(9));
+}
+
+#[test]
+fn a_state_and_a_log_with_a_hole_between_them_refuse_to_start() {
+    // cases/open.md B43.
+    let broken = cluster(&recovered(5, 10, 5), 3);
+    assert!(broken.replica(1).halted.as_ref().is_some_and(|reason| reason.contains("the log begins after 5")));
+    let apart = RaftState { snapshot: (index(20), Term(1)), ..recovered(2, 10, 5) };
+    let broken = cluster(&apart, 20);
+    assert!(broken.replica(1).halted.as_ref().is_some_and(|reason| reason.contains("does not join")));
+}
+
+#[test]
+fn entries_below_the_snapshot_serve_a_follower_that_is_a_little_behind() {
+    // cases/open.md B92.
+    let state = |replica| if replica == id(3) { recovered(0, 4, 0) } else { recovered(2, 10, 8) };
+    let settings = RaftSettings { snapshots: true, ..RaftSettings::default() };
+    let executed = |replica| if replica == id(3) { index(0) } else { index(8) };
+    let mut cluster = Cluster::with_executed(3, settings, state, executed);
+    cluster.elect(1);
+    cluster.run_for(200);
+    assert_eq!((cluster.wishes(1), cluster.peer(1, 3).state), (vec![], "replicate"));
+    assert_eq!((cluster.core(3).last_entry().0, cluster.replica(3).state_at), (index(11), index(11)));
+}
+
+#[test]
+fn a_log_of_a_newer_term_than_the_metadata_counts_and_is_an_anomaly_and_no_vote_is_given_in_that_term() {
+    let odd = RaftState { entries: entries(4, 1..=3), ..recovered(0, 0, 0) };
+    let mut cluster = cluster(&odd, 0);
+    assert_eq!((cluster.core(1).term(), cluster.counter(1, "term_anomalies")), (Term(4), 1));
+    let own = RaftRecord::HardState(HardState { term: Term(4), voted_for: Some(id(1)) });
+    assert_eq!(cluster.replica(1).records, [own], "and it becomes durable");
+    let request = VoteRequest { term: Term(4), last_index: index(9), last_term: Term(4) };
+    cluster.hand_over(2, 1, Incoming::Promise(RaftPromise::RequestVote(request)));
+    let refusal = VoteReply { term: Term(4), requested: Term(4), granted: false };
+    assert_eq!(cluster.under_way(1, 2), [Incoming::Promise(RaftPromise::VoteReply(refusal))]);
+}
+
+#[test]
+fn the_members_are_those_of_the_snapshot_until_the_log_says_otherwise() {
+    let newer: MemberVector = members(3).into_keys().map(|member| (member, Incarnation(99))).collect();
+    let state = RaftState { snapshot_members: Some(newer.clone()), ..recovered(2, 10, 5) };
+    let mut cluster = cluster(&state, 5);
+    assert_eq!(cluster.replica(1).told_members, std::slice::from_ref(&newer));
+    cluster.elect(1);
+    cluster.event(id(1), Event::SnapshotDue);
+    let base = quorate_raft::snapshot_base(index(11), Term(2), &newer);
+    assert_eq!(cluster.wishes(1), [crate::cluster::Wish::Take(base)]);
+}

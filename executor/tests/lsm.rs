@@ -1,0 +1,534 @@
+//! The store on disk: it does what the store in memory does, and is found again as it was.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod support;
+
+use proptest::prelude::*;
+use quorate_executor::conformance::{check_store, check_store_and_reopen};
+use quorate_executor::lsm::{
+    LsmLoader, LsmOpenError, LsmOptions, LsmStore, generation_path, generations, remove_other_generations,
+};
+use quorate_executor::snapshot::{MemoryLoader, RestorableStore, StateLoader};
+use quorate_executor::{
+    Command, KeyValue, KvExecutor, MemoryStore, OrderedStore, ReplicatedLimits, Restore, StoreError,
+};
+use quorate_framework::{ClusterId, ExecutorCommand, Position, SnapshotBase};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::{Bound, ControlFlow};
+use std::path::{Path, PathBuf};
+use support::files::file;
+use support::workload::{Workload, limits};
+use support::{Replica, block, range};
+use tempfile::TempDir;
+
+const CLUSTER: ClusterId = ClusterId([7; 16]);
+
+/// Small memory tables, so that a few thousand writes reach the files.
+fn options() -> LsmOptions {
+    LsmOptions { cache_bytes: 1 << 20, memory_table_bytes: 256 << 10, journal_bytes: 64 << 20 }
+}
+
+fn directory() -> TempDir {
+    tempfile::tempdir().expect("a temporary directory")
+}
+
+fn create(directory: &Path, generation: u64) -> KvExecutor<LsmStore> {
+    LsmStore::create(directory, generation, options(), limits()).expect("a fresh generation")
+}
+
+fn open(directory: &Path, generation: u64) -> Result<KvExecutor<LsmStore>, LsmOpenError> {
+    LsmStore::open(directory, generation, options(), Position::ZERO).map(|(executor, _)| executor)
+}
+
+fn base(position: u64) -> SnapshotBase {
+    SnapshotBase { position: Position(position), protocol: vec![1], membership: vec![2] }
+}
+
+fn snapshot<S: OrderedStore>(executor: &mut KvExecutor<S>) -> Vec<u8> {
+    let mut writer = executor.snapshot(CLUSTER, base(executor.executed().0)).expect("at the executed position");
+    let mut bytes = Vec::new();
+    while writer.step(executor.store(), 1, &mut bytes).expect("a step").is_none() {}
+    bytes
+}
+
+fn restore<L: StateLoader>(bytes: &[u8], position: u64, loader: L) -> KvExecutor<L::Store> {
+    let restoring = Restore::begin(file(bytes), CLUSTER, &base(position), loader).expect("a snapshot");
+    restoring.finish().expect("restored").0
+}
+
+#[test]
+fn the_store_on_disk_conforms() {
+    let directory = directory();
+    let generation = Cell::new(0);
+    for seed in 0..3 {
+        let make = || {
+            generation.set(generation.get() + 1);
+            create(directory.path(), generation.get()).into_store()
+        };
+        check_store(make, seed, 1_500);
+    }
+}
+
+#[test]
+fn the_store_on_disk_conforms_when_it_is_opened_again_and_again() {
+    let directory = directory();
+    for seed in 10..12 {
+        let reopen = |store| {
+            drop(store);
+            open(directory.path(), seed).expect("opened again").into_store()
+        };
+        check_store_and_reopen(|| create(directory.path(), seed).into_store(), reopen, seed, 1_000);
+    }
+}
+
+#[test]
+fn the_store_in_memory_conforms_when_it_goes_through_snapshots() {
+    let reopen = |store: MemoryStore| {
+        let mut executor = KvExecutor::new(store, ReplicatedLimits::default());
+        let position = executor.executed().0;
+        restore(&snapshot(&mut executor), position, MemoryLoader::default()).into_store()
+    };
+    for seed in 20..23 {
+        check_store_and_reopen(MemoryStore::new, reopen, seed, 2_000);
+    }
+}
+
+#[test]
+fn the_store_on_disk_conforms_when_it_goes_through_snapshots() {
+    let directory = directory();
+    let generation = Cell::new(1);
+    let reopen = |store: LsmStore| {
+        generation.set(generation.get() + 1);
+        let mut executor = KvExecutor::new(store, limits());
+        let position = executor.executed().0;
+        let bytes = snapshot(&mut executor);
+        let loader = executor.store().fresh(generation.get()).expect("a fresh generation");
+        restore(&bytes, position, loader).into_store()
+    };
+    check_store_and_reopen(|| create(directory.path(), 1).into_store(), reopen, 30, 800);
+}
+
+/// One step of the model test.
+#[derive(Clone, Debug)]
+enum Step {
+    Put(Vec<u8>, Vec<u8>),
+    Delete(Vec<u8>),
+    Append(Vec<u8>, Vec<u8>),
+    Range(Vec<u8>, Vec<u8>),
+    Commit,
+    Reopen,
+    Merge,
+    Restore,
+}
+
+/// Short keys that meet often, and long ones that differ before or behind the place where they are cut.
+fn keys() -> impl Strategy<Value = Vec<u8>> {
+    let long = (0..3_u8, 64_998..65_003_usize, 0..3_u8).prop_map(|(first, length, last)| {
+        let mut key = vec![b'l'; length];
+        (key[0], key[length - 1]) = (b'l' + first, b'l' + last);
+        key
+    });
+    let short = prop::collection::vec(prop_oneof![Just(0), Just(b'l'), Just(b'm'), Just(255)], 1..4);
+    prop_oneof![3 => short, 1 => long]
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let value = || prop::collection::vec(any::<u8>(), 0..2_000);
+    let step = prop_oneof![
+        20 => (keys(), value()).prop_map(|(key, value)| Step::Put(key, value)),
+        10 => keys().prop_map(Step::Delete),
+        6 => (keys(), value()).prop_map(|(key, tail)| Step::Append(key, tail)),
+        8 => (keys(), keys()).prop_map(|(from, to)| Step::Range(from, to)),
+        10 => Just(Step::Commit),
+        2 => Just(Step::Reopen),
+        1 => Just(Step::Merge),
+        1 => Just(Step::Restore),
+    ];
+    prop::collection::vec(step, 1..120)
+}
+
+struct Modelled {
+    directory: TempDir,
+    generation: u64,
+    store: Option<LsmStore>,
+    /// What is committed, and that with the open batch.
+    committed: BTreeMap<Vec<u8>, Vec<u8>>,
+    now: BTreeMap<Vec<u8>, Vec<u8>>,
+    applied: u64,
+}
+
+impl Modelled {
+    fn new() -> Modelled {
+        let directory = directory();
+        let store = Some(create(directory.path(), 1).into_store());
+        let (committed, now) = (BTreeMap::new(), BTreeMap::new());
+        Modelled { directory, generation: 1, store, committed, now, applied: 0 }
+    }
+
+    fn store(&mut self) -> &mut LsmStore {
+        self.store.as_mut().expect("open")
+    }
+
+    fn commit(&mut self) {
+        self.applied += 1;
+        let position = Position(self.applied);
+        self.store().commit(position).expect("a position that rises");
+        self.committed = self.now.clone();
+    }
+
+    fn take(&mut self, step: Step) {
+        match step {
+            Step::Put(key, value) => {
+                self.store().put(&key, &value).expect("put");
+                self.now.insert(key, value);
+            }
+            Step::Delete(key) => {
+                let was_there = self.now.remove(&key).is_some();
+                assert_eq!(self.store().delete(&key), Ok(was_there));
+            }
+            Step::Append(key, tail) => {
+                self.store().append(&key, &tail).expect("append");
+                self.now.entry(key).or_default().extend(tail);
+            }
+            Step::Range(from, to) => {
+                let (lower, upper) = (Bound::Excluded(&from[..]), Bound::Included(&to[..]));
+                let inside = |key: &Vec<u8>| *key > from && *key <= to;
+                let expected: Vec<_> = self.now.iter().filter(|(key, _)| inside(key)).collect();
+                let found = self.store.as_ref().expect("open").range(lower, upper, usize::MAX).expect("a range");
+                assert_eq!(found.iter().map(|(key, value)| (key, value)).collect::<Vec<_>>(), expected);
+            }
+            Step::Commit => self.commit(),
+            Step::Reopen => {
+                // The open batch is lost, and nothing else.
+                self.store = None;
+                self.store = Some(open(self.directory.path(), self.generation).expect("opened again").into_store());
+                self.now = self.committed.clone();
+            }
+            Step::Merge => {
+                self.commit();
+                self.store().merge_everything().expect("merged");
+            }
+            Step::Restore => {
+                self.commit();
+                self.generation += 1;
+                let mut executor = KvExecutor::new(self.store.take().expect("open"), limits());
+                let bytes = snapshot(&mut executor);
+                let loader = executor.store().fresh(self.generation).expect("a fresh generation");
+                self.store = Some(restore(&bytes, self.applied, loader).into_store());
+            }
+        }
+        let applied = Position(self.applied);
+        assert_eq!(self.store().applied(), applied);
+    }
+
+    fn compare(&self) {
+        let store = self.store.as_ref().expect("open");
+        let found = store.range(Bound::Unbounded, Bound::Unbounded, usize::MAX).expect("everything");
+        assert!(found.iter().map(|(key, value)| (key, value)).eq(self.now.iter()), "all entries, in order");
+        for (key, value) in &self.now {
+            assert_eq!(store.get(key).expect("get").as_deref(), Some(&value[..]));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_is_done_to_it_the_store_holds_what_the_model_holds(steps in steps()) {
+        let mut modelled = Modelled::new();
+        for step in steps {
+            modelled.take(step);
+        }
+        modelled.compare();
+        modelled.take(Step::Reopen);
+        modelled.compare();
+    }
+}
+
+#[test]
+fn memory_and_disk_are_in_equal_states_after_equal_orders_also_after_each_opening() {
+    for seed in 0..3 {
+        let directory = directory();
+        let mut memory = Replica::with_limits(limits());
+        let mut disk = Replica::over(create(directory.path(), 1));
+        let mut workload = Workload::new(seed);
+        for round in 0..12 {
+            let frames = workload.frames(1 + 37 * round as usize);
+            let ordered = range(memory.next(), &frames);
+            if round % 3 == 1 {
+                // Executed ahead; then committed in two parts, the second of which is promoted, or after another order was given up.
+                let base = block(memory.next() - 1);
+                let ahead = ExecutorCommand::Speculate { base, range: ordered.clone() };
+                disk.apply(vec![ahead]).expect("over the last block");
+                let mut first = ordered.clone();
+                let rest = first.batches.split_off(round as usize * 3);
+                let rest = range(first.last().0 + 1, &rest.iter().map(|b| b.payload.clone()).collect::<Vec<_>>());
+                assert_eq!(disk.execute_range(first.clone()).answers, memory.execute_range(first).answers);
+                assert_eq!(disk.execute_range(rest.clone()).answers, memory.execute_range(rest).answers);
+            } else {
+                assert_eq!(disk.execute_range(ordered.clone()), memory.execute_range(ordered));
+            }
+            assert_eq!(disk.digest(), memory.digest(), "seed {seed}, round {round}");
+            drop(disk);
+            disk = Replica::over(open(directory.path(), 1).expect("opened again"));
+            assert_eq!(disk.executor.executed(), memory.executor.executed());
+            assert_eq!(disk.digest(), memory.digest(), "seed {seed}, round {round}, opened again");
+        }
+    }
+}
+
+#[test]
+fn a_snapshot_is_the_same_bytes_from_memory_and_from_disk_and_restores_into_both() {
+    let directory = directory();
+    let mut memory = Replica::with_limits(limits());
+    let mut disk = Replica::over(create(directory.path(), 1));
+    let frames = Workload::new(9).frames(2_500);
+    memory.execute_range(range(1, &frames));
+    disk.execute_range(range(1, &frames));
+    let bytes = snapshot(&mut memory.executor);
+    assert_eq!(snapshot(&mut disk.executor), bytes);
+    let mut restored = Replica::over(restore(&bytes, 2_500, MemoryLoader::default()));
+    assert_eq!(restored.digest(), memory.digest());
+    let loader = disk.executor.store().fresh(2).expect("a fresh generation");
+    drop(Replica::over(restore(&bytes, 2_500, loader)));
+    let (executor, report) =
+        LsmStore::open(directory.path(), 2, options(), Position(2_500)).expect("it is there when it was filled");
+    let mut restored = Replica::over(executor);
+    assert_eq!((report.position, report.sessions), (Position(2_500), memory.executor.sessions().len() as u64));
+    assert_eq!(restored.digest(), memory.digest());
+    let later = range(2_501, &Workload::new(10).frames(300));
+    memory.execute_range(later.clone());
+    restored.execute_range(later);
+    assert_eq!(restored.digest(), memory.digest(), "it goes on like the one it came from");
+}
+
+#[test]
+fn a_view_shows_its_moment_while_the_store_executes_merges_and_writes_files() {
+    let directory = directory();
+    let mut disk = Replica::over(create(directory.path(), 1));
+    let mut workload = Workload::new(11);
+    disk.execute_range(range(1, &workload.frames(1_000)));
+    let expected = snapshot(&mut disk.executor);
+    let mut writer = disk.executor.snapshot(CLUSTER, base(1_000)).expect("at the executed position");
+    let mut bytes = Vec::new();
+    while writer.step(disk.executor.store(), 1, &mut bytes).expect("a step").is_none() {
+        disk.execute_range(range(disk.next(), &workload.frames(400)));
+        disk.executor.store().merge_everything().expect("merged");
+    }
+    assert!(disk.executor.executed() > Position(1_800), "several steps");
+    assert_eq!(bytes, expected);
+}
+
+#[test]
+fn what_is_executed_is_there_after_a_clean_end_and_says_what_it_is() {
+    let directory = directory();
+    let mut disk = Replica::over(create(directory.path(), 7));
+    disk.execute_range(range(1, &Workload::new(12).frames(200)));
+    assert_eq!(disk.executor.persist(), Ok(Position(200)));
+    let (digest, sessions) = (disk.digest(), disk.executor.sessions().len() as u64);
+    let persister = disk.executor.store().persister();
+    let synced = std::thread::spawn(move || persister.persist()).join().expect("no panic");
+    assert_eq!(synced, Ok(Position(200)), "from another thread too");
+    drop(disk);
+    let (executor, report) = LsmStore::open(directory.path(), 7, options(), Position(200)).expect("opened");
+    assert_eq!((report.position, report.sessions), (Position(200), sessions));
+    assert!(report.entries > 100 && report.answers > 0 && report.disk_bytes > 0, "{report:?}");
+    assert_eq!(executor.limits(), &limits());
+    assert_eq!(Replica::over(executor).digest(), digest);
+}
+
+#[test]
+fn a_store_that_lacks_what_the_log_no_longer_has_is_to_be_rebuilt() {
+    let directory = directory();
+    let mut disk = Replica::over(create(directory.path(), 1));
+    disk.execute_range(range(1, &Workload::new(13).frames(10)));
+    drop(disk);
+    let error = LsmStore::open(directory.path(), 1, options(), Position(11)).map(drop).expect_err("one is missing");
+    assert!(matches!(error, LsmOpenError::Behind { applied: Position(10), needed: Position(11) }), "{error}");
+    assert!(error.must_rebuild());
+    assert!(LsmStore::open(directory.path(), 1, options(), Position(10)).is_ok());
+}
+
+#[test]
+fn a_store_that_is_open_is_not_opened_again_and_not_called_damaged() {
+    let directory = directory();
+    let first = create(directory.path(), 1);
+    let error = open(directory.path(), 1).map(drop).expect_err("it is open");
+    assert!(matches!(error, LsmOpenError::InUse) && !error.must_rebuild(), "{error}");
+    drop(first);
+    assert!(open(directory.path(), 1).is_ok());
+}
+
+#[test]
+fn a_generation_that_is_missing_or_was_never_filled_to_its_end_is_to_be_rebuilt() {
+    let directory = directory();
+    let missing = open(directory.path(), 3).map(drop).expect_err("nothing there");
+    assert!(matches!(missing, LsmOpenError::Damaged { .. }), "{missing}");
+    assert!(generations(directory.path()).unwrap().is_empty(), "nothing was made");
+    let loader = LsmLoader::create(directory.path(), 3, options(), limits()).expect("begun");
+    drop(loader);
+    let unfilled = open(directory.path(), 3).map(drop).expect_err("without a mark");
+    assert!(unfilled.must_rebuild(), "{unfilled}");
+    let again = LsmLoader::create(directory.path(), 3, options(), limits());
+    assert!(again.is_ok(), "what lies there does not stop the next attempt");
+}
+
+#[test]
+fn a_snapshot_that_turns_out_damaged_leaves_a_generation_that_nobody_can_open() {
+    let directory = directory();
+    let mut memory = Replica::with_limits(limits());
+    memory.execute_range(range(1, &Workload::new(14).frames(800)));
+    let mut bytes = snapshot(&mut memory.executor);
+    let last = bytes.len() - 30;
+    bytes[last] ^= 1;
+    let loader = LsmLoader::create(directory.path(), 2, options(), limits()).expect("begun");
+    let restoring = Restore::begin(file(&bytes), CLUSTER, &base(800), loader).expect("the beginning is sound");
+    assert!(restoring.finish().is_err());
+    assert!(open(directory.path(), 2).map(drop).expect_err("no mark").must_rebuild());
+}
+
+/// The files of a tree with this ending or, without one, its tables.
+fn files(directory: &Path, is_wanted: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut left = vec![directory.to_owned()];
+    while let Some(next) = left.pop() {
+        for entry in fs::read_dir(next).expect("a directory") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                left.push(path);
+            } else if is_wanted(&path) {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn a_journal_with_a_wrong_checksum_is_a_typed_reason_to_rebuild_each_time() {
+    let directory = directory();
+    let mut disk = Replica::over(create(directory.path(), 1));
+    for frame in Workload::new(15).frames(400) {
+        disk.execute(frame);
+    }
+    drop(disk);
+    let journals = files(&generation_path(directory.path(), 1), |path| path.extension().is_some_and(|e| e == "jnl"));
+    let mut bytes = fs::read(&journals[0]).expect("a journal");
+    let place = bytes.windows(4).position(|window| window == b"key ").expect("a key in the journal");
+    bytes[place] ^= 1;
+    fs::write(&journals[0], bytes).expect("written");
+    for _ in 0..2 {
+        let error = open(directory.path(), 1).map(drop).expect_err("the checksum does not fit");
+        assert!(matches!(error, LsmOpenError::Damaged { .. }), "{error}");
+    }
+}
+
+#[test]
+fn a_journal_cut_short_gives_the_state_after_an_earlier_batch_whole() {
+    let directory = directory();
+    let mut disk = Replica::over(create(directory.path(), 1));
+    let frames = Workload::new(16).frames(120);
+    for frame in &frames {
+        disk.execute(frame.clone());
+    }
+    drop(disk);
+    let journals = files(&generation_path(directory.path(), 1), |path| path.extension().is_some_and(|e| e == "jnl"));
+    let whole = fs::read(&journals[0]).expect("a journal");
+    let written = whole.iter().rposition(|byte| *byte != 0).expect("something was written") + 1;
+    let mut seen = Vec::new();
+    for cut in (0..10).map(|tenth| written * (10 - tenth) / 10 - 3) {
+        fs::write(&journals[0], &whole[..cut]).expect("written");
+        let executor = open(directory.path(), 1).expect("what is left is sound");
+        let position = executor.executed().0;
+        let mut plain = Replica::with_limits(limits());
+        if position > 0 {
+            plain.execute_range(range(1, &frames[..position as usize]));
+        }
+        let mut found = Replica::over(executor);
+        assert_eq!(found.digest(), plain.digest(), "cut at {cut}: position {position}");
+        seen.push(position);
+    }
+    assert!(seen[0] < 120 && seen.is_sorted_by(|earlier, later| earlier > later), "{seen:?}");
+}
+
+#[test]
+fn rot_in_a_table_is_an_error_when_it_is_read_and_a_reason_to_rebuild_from_then_on() {
+    let directory = directory();
+    let mut store = create(directory.path(), 1).into_store();
+    for key in 0..2_000_u32 {
+        store.put(&key.to_be_bytes(), &[key as u8; 100]).expect("put");
+    }
+    store.commit(Position(1)).expect("committed");
+    store.merge_everything().expect("merged");
+    drop(store);
+    let is_table = |path: &Path| {
+        path.parent().is_some_and(|parent| parent.ends_with("tables")) && fs::metadata(path).unwrap().len() > 100_000
+    };
+    let tables = files(&generation_path(directory.path(), 1), is_table);
+    assert!(!tables.is_empty());
+    for table in tables {
+        let mut bytes = fs::read(&table).expect("a table");
+        let middle = bytes.len() / 2;
+        bytes[middle..middle + 64].iter_mut().for_each(|byte| *byte ^= 0x55);
+        fs::write(&table, bytes).expect("written");
+    }
+    let executor = open(directory.path(), 1).expect("opening reads only a part");
+    let store = executor.into_store();
+    let read = store.scan(Bound::Unbounded, Bound::Unbounded, |_, _| ControlFlow::Continue(()));
+    assert!(matches!(read, Err(StoreError::Medium(_))), "{read:?}");
+    drop(store);
+    let error = open(directory.path(), 1).map(drop).expect_err("it is known to be damaged");
+    assert!(matches!(error, LsmOpenError::Damaged { .. }), "{error}");
+}
+
+#[test]
+fn only_the_live_generation_stays() {
+    let directory = directory();
+    for generation in [1, 2, 10] {
+        create(directory.path(), generation);
+    }
+    for other in ["store-", "store-x", "store-03", "metadata.dat", "snapshot-0000000000000001.dat"] {
+        fs::create_dir(directory.path().join(other)).expect("created");
+    }
+    assert_eq!(generations(directory.path()).unwrap(), [1, 2, 10]);
+    assert_eq!(remove_other_generations(directory.path(), Some(2)).unwrap(), [1, 10]);
+    assert_eq!(generations(directory.path()).unwrap(), [2]);
+    assert!(open(directory.path(), 2).is_ok());
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 6);
+    assert_eq!(remove_other_generations(directory.path(), None).unwrap(), [2]);
+}
+
+#[test]
+fn a_generation_that_exists_is_not_made_again() {
+    let directory = directory();
+    drop(create(directory.path(), 1));
+    let error = LsmStore::create(directory.path(), 1, options(), limits()).map(drop).expect_err("it exists");
+    assert!(matches!(error, LsmOpenError::Io(_)), "{error}");
+}
+
+#[test]
+fn keys_longer_than_the_tree_can_hold_in_two_steps_are_refused_at_the_beginning() {
+    let directory = directory();
+    let limits = ReplicatedLimits { key_bytes: 200_000, ..limits() };
+    let error = LsmStore::create(directory.path(), 1, options(), limits).map(drop).expect_err("too long");
+    assert!(matches!(error, LsmOpenError::KeysTooLong { given: 200_000, .. }), "{error}");
+}
+
+#[test]
+fn the_store_counts_what_it_does_and_what_held_it_up() {
+    let directory = directory();
+    let mut disk = Replica::over(create(directory.path(), 1));
+    let before = disk.executor.store().figures();
+    disk.execute_range(range(1, &[support::open(1, false)]));
+    for _ in 0..10 {
+        disk.run(&[Command::Put { key: b"key", value: &[1; 100] }]);
+    }
+    disk.executor.persist().expect("synced");
+    let after = disk.executor.store().figures();
+    assert_eq!((after.commits - before.commits, after.persists - before.persists), (11, 1));
+    assert!(after.write_bytes - before.write_bytes > 1_000 && after.commit_us_max > 0 && after.disk_bytes > 0);
+    assert!(after.stall_us <= after.commit_us && after.stalls <= after.commits);
+}

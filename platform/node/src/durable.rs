@@ -1,0 +1,350 @@
+//! The start of a durable replica from its data directory, and the making of a new directory.
+//!
+//! What is read: the metadata, the log, and the state that the metadata name; with a store in memory that is a snapshot file, with a
+//! store on disk a generation of it. All of it is durable when this is done, and the start is counted, before anything is said to a
+//! peer.
+
+mod disk_store;
+
+use crate::beginning::Beginning;
+use crate::shell::storage::NamedSnapshot;
+use crate::snapshots::{Directory, LoadState, RemoveGeneration};
+use crate::state_machine::{Keeping, LocalMachine, ThreadedMachine};
+use quorate_config::{ClusterConfig, Settings, WalSync as ConfiguredSync};
+use quorate_executor::lsm::LsmOpenError;
+use quorate_executor::snapshot::{MemoryLoader, Restore, SnapshotError, SnapshotName, SnapshotReader};
+use quorate_executor::{KvExecutor, MemoryStore};
+use quorate_framework::vfs::{Vfs, VfsFile};
+use quorate_framework::{ClusterId, Position, RecoverySpec, ReplicaId, SnapshotBase};
+use quorate_recovery::{
+    DirectoryVfs, FlushLinger, Identity, METADATA_FILE, Metadata, Recovered, RecoveryBase, RecoveryError, StartOptions,
+    WalSettings, WalSync, current_boot,
+};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use thiserror::Error;
+
+/// Why a durable replica cannot start from its directory, or why none can be made there.
+#[derive(Debug, Error)]
+#[error("data directory {}: {reason}", .directory.display())]
+pub struct DurableError {
+    /// The directory.
+    pub directory: PathBuf,
+    /// What is wrong.
+    pub reason: DurableReason,
+}
+
+/// What is wrong with a data directory.
+#[derive(Debug, Error)]
+pub enum DurableReason {
+    /// Metadata or log.
+    #[error(transparent)]
+    Recovery(#[from] RecoveryError),
+    /// The snapshot that the metadata name.
+    #[error("the snapshot at {position} that metadata.dat names cannot be used: {error}; use `quorate cluster replace`")]
+    Snapshot {
+        /// Its position.
+        position: Position,
+        /// What is wrong.
+        error: SnapshotError,
+    },
+    /// The store on disk.
+    #[error("{0}; use `quorate cluster replace`")]
+    StoreLost(LsmOpenError),
+    /// The store on disk, which may be fine another time.
+    #[error(transparent)]
+    Store(LsmOpenError),
+    /// What is there belongs to somebody else.
+    #[error("{} is there, and it is no data directory of a replica: name an empty or a new one", .0.display())]
+    NotEmpty(PathBuf),
+    /// The operating system refused something.
+    #[error("{what}: {source}")]
+    Directory {
+        /// What was tried.
+        what: &'static str,
+        /// What the operating system says.
+        source: io::Error,
+    },
+}
+
+impl DurableError {
+    /// Whether the disk or the machine is to blame, and not what was asked for.
+    #[must_use]
+    pub fn is_failure(&self) -> bool {
+        match &self.reason {
+            DurableReason::Recovery(error) => matches!(error, RecoveryError::Storage(_)),
+            DurableReason::Snapshot { error, .. } => matches!(error, SnapshotError::File { source, .. }
+                if source.kind() != io::ErrorKind::NotFound),
+            DurableReason::NotEmpty(_) | DurableReason::StoreLost(_) => false,
+            DurableReason::Directory { .. } | DurableReason::Store(_) => true,
+        }
+    }
+}
+
+/// Whose data a replica of a cluster file has.
+#[must_use]
+pub fn identity(cluster: &ClusterConfig, replica: ReplicaId) -> Identity {
+    Identity {
+        cluster: cluster.cluster_id(),
+        replica,
+        protocol: cluster.settings().consensus.name().to_owned(),
+    }
+}
+
+/// The settings of the log.
+#[must_use]
+pub fn wal_settings(settings: &Settings) -> WalSettings {
+    WalSettings {
+        sync: match settings.wal_sync {
+            ConfiguredSync::Always => WalSync::Always,
+            ConfiguredSync::Never => WalSync::Never,
+        },
+        segment_bytes: settings.wal_segment_bytes.next_multiple_of(4_096),
+        ..WalSettings::default()
+    }
+}
+
+/// How long the log waits for more.
+#[must_use]
+pub fn flush_linger(settings: &Settings) -> FlushLinger {
+    FlushLinger {
+        wait: Duration::from_micros(settings.wal_flush_wait_us),
+        batch: usize::try_from(settings.wal_flush_batch).unwrap_or(usize::MAX),
+    }
+}
+
+fn at(directory: &Path) -> impl Fn(DurableReason) -> DurableError + '_ {
+    |reason| DurableError { directory: directory.to_owned(), reason }
+}
+
+fn failed(what: &'static str) -> impl FnOnce(io::Error) -> DurableReason {
+    move |source| DurableReason::Directory { what, source }
+}
+
+/// Makes the data directory of a new replica, and the folders above it. Blocks.
+///
+/// # Errors
+/// [`DurableError`] if anything is there already, or the disk refuses.
+pub fn initialize<R: RecoverySpec>(directory: &Path, identity: &Identity) -> Result<Metadata, DurableError> {
+    let work = || -> Result<Metadata, DurableReason> {
+        make_durably(directory).map_err(failed("it cannot be made"))?;
+        if let Some(other) = anything_else(directory).map_err(failed("it cannot be read"))? {
+            return Err(DurableReason::NotEmpty(other));
+        }
+        let vfs = DirectoryVfs::open(directory)?;
+        Ok(RecoveryBase::<R>::init(&vfs, identity, &mut rand::random::<u64>)?)
+    };
+    work().map_err(at(directory))
+}
+
+/// Makes a directory and those above it, so that they survive a loss of power.
+fn make_durably(directory: &Path) -> io::Result<()> {
+    let missing: Vec<&Path> = directory.ancestors().take_while(|place| !place.exists()).collect();
+    for place in missing.into_iter().rev() {
+        fs::create_dir(place)?;
+        if let Some(parent) = place.parent() {
+            fs::File::open(parent)?.sync_all()?;
+        }
+    }
+    Ok(())
+}
+
+/// A file in the directory that no replica makes. One of a replica is for `init` itself to judge.
+fn anything_else(directory: &Path) -> io::Result<Option<PathBuf>> {
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        // What a file system puts into its own root.
+        let is_ours = [METADATA_FILE, "metadata.tmp", "lock", "lost+found"].contains(&&*name);
+        if !is_ours && !name.ends_with(".wal") {
+            return Ok(Some(entry.path()));
+        }
+    }
+    Ok(None)
+}
+
+/// Refuses a directory in which no replica was made, before even a lock file is put there.
+fn check_initialised(directory: &Path) -> Result<(), DurableReason> {
+    if !directory.exists() {
+        return Err(RecoveryError::NotInitialised.into());
+    }
+    let entries = fs::read_dir(directory).map_err(failed("it cannot be read"))?;
+    for entry in entries {
+        let name = entry.map_err(failed("it cannot be read"))?.file_name();
+        let name = name.to_string_lossy();
+        if name == METADATA_FILE || name.ends_with(".wal") {
+            return Ok(());
+        }
+    }
+    Err(RecoveryError::NotInitialised.into())
+}
+
+/// The state of a replica that was read back, and what belongs to its kind of store.
+pub struct StateStart<M> {
+    /// The state machine.
+    pub machine: M,
+    /// The position whose effects its state holds.
+    pub executed: Position,
+    /// What makes one of a fetched snapshot.
+    pub load: LoadState<M>,
+    /// Whether a checkpoint is a snapshot file.
+    pub keeps_files: bool,
+    /// What removes a generation of the store that is no longer live.
+    pub remove_generation: RemoveGeneration,
+}
+
+impl<M> std::fmt::Debug for StateStart<M> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("StateStart").field("executed", &self.executed).finish_non_exhaustive()
+    }
+}
+
+/// Reads a replica back. Blocks for as long as that takes. `state` gives the state that the metadata name.
+fn open<R: RecoverySpec, M>(
+    directory: &Path,
+    identity: &Identity,
+    settings: &Settings,
+    state: impl FnOnce(&Directory, Option<&NamedSnapshot>) -> Result<StateStart<M>, DurableReason>,
+) -> Result<Beginning<R, M>, DurableError> {
+    let work = || -> Result<Beginning<R, M>, DurableReason> {
+        check_initialised(directory)?;
+        let vfs = DirectoryVfs::open(directory)?;
+        let options = StartOptions {
+            identity: identity.clone(),
+            boot: current_boot(),
+            settings: wal_settings(settings),
+            random: Box::new(rand::random::<u64>),
+        };
+        let Recovered { state: protocol, pump, report } = RecoveryBase::<R>::open(Box::new(vfs), options)?;
+        let snapshots = snapshot_directory(directory);
+        let metadata = pump.metadata();
+        let named = metadata.snapshot.clone().map(|base| NamedSnapshot {
+            base,
+            store_generation: metadata.store_generation,
+            released: Position::ZERO,
+        });
+        let StateStart { machine, executed, load, keeps_files, remove_generation } =
+            state(&snapshots, named.as_ref())?;
+        Ok(Beginning {
+            incarnation: metadata.incarnation,
+            start_counter: metadata.start_counter,
+            members: metadata.members.clone(),
+            state: protocol,
+            machine,
+            executed,
+            log: Some((pump, flush_linger(settings))),
+            report: Some(report),
+            snapshots: Directory { keeps_files, ..snapshots },
+            load,
+            remove_generation,
+            named,
+        })
+    };
+    work().map_err(at(directory))
+}
+
+/// Reads a replica back whose store is in memory.
+///
+/// # Errors
+/// [`DurableError`].
+pub fn open_in_memory_store<R: RecoverySpec>(
+    directory: &Path,
+    identity: &Identity,
+    settings: &Settings,
+) -> Result<Beginning<R, LocalMachine<MemoryStore>>, DurableError> {
+    let cluster = identity.cluster;
+    open(directory, identity, settings, |snapshots, named| {
+        let machine = memory_machine(snapshots, cluster, named, settings)?;
+        Ok(StateStart {
+            executed: machine.executed(),
+            machine,
+            load: load_memory(cluster),
+            keeps_files: true,
+            remove_generation: Arc::new(|_| ()),
+        })
+    })
+}
+
+/// Reads a replica back whose store is on disk.
+///
+/// # Errors
+/// [`DurableError`].
+pub fn open_disk_store<R: RecoverySpec>(
+    directory: &Path,
+    identity: &Identity,
+    settings: &Settings,
+) -> Result<Beginning<R, ThreadedMachine>, DurableError> {
+    open(directory, identity, settings, |snapshots, named| {
+        disk_store::state(directory, snapshots, identity.cluster, named, settings)
+    })
+}
+
+/// Where the snapshots of a durable replica are.
+fn snapshot_directory(directory: &Path) -> Directory {
+    let directory = directory.to_owned();
+    let open = move || -> io::Result<Box<dyn Vfs>> {
+        match DirectoryVfs::open_unlocked(&directory) {
+            Ok(vfs) => Ok(Box::new(vfs)),
+            Err(error) => Err(io::Error::other(error)),
+        }
+    };
+    Directory { open: Arc::new(open), keeps_files: true }
+}
+
+/// The state of a store in memory: the named snapshot, or nothing. Files of other snapshots are strays, and removed.
+fn memory_machine(
+    directory: &Directory,
+    cluster: ClusterId,
+    named: Option<&NamedSnapshot>,
+    settings: &Settings,
+) -> Result<LocalMachine<MemoryStore>, DurableReason> {
+    let vfs = (directory.open)().map_err(failed("it cannot be read"))?;
+    let position = named.map_or(Position::ZERO, |named| named.base.position);
+    let wrong = |error| DurableReason::Snapshot { position, error };
+    let executor = match named {
+        None => KvExecutor::new(MemoryStore::new(), crate::settings::replicated_limits(settings)),
+        Some(named) => {
+            let file = vfs
+                .open(&SnapshotName::Complete(position).path())
+                .map_err(|source| wrong(SnapshotError::File { what: "opening the snapshot", source }))?;
+            let (executor, report) = restore_memory(file, cluster, &named.base).map_err(wrong)?;
+            tracing::info!("state: {report}");
+            executor
+        }
+    };
+    let keep: Vec<SnapshotName> = named.map(|_| SnapshotName::Complete(position)).into_iter().collect();
+    SnapshotName::remove_others(&*vfs, &keep).map_err(wrong)?;
+    Ok(LocalMachine::new(executor, cluster, Keeping::InSnapshots))
+}
+
+fn restore_memory(
+    file: Box<dyn VfsFile>,
+    cluster: ClusterId,
+    base: &SnapshotBase,
+) -> Result<(KvExecutor<MemoryStore>, String), SnapshotError> {
+    let (executor, report) = Restore::begin(file, cluster, base, MemoryLoader::default())?.finish()?;
+    let summary = format!(
+        "the snapshot at {} with {} entries, {} sessions, {} bytes",
+        report.position, report.entries, report.sessions, report.file_bytes
+    );
+    Ok((executor, summary))
+}
+
+/// Makes machines with a store in memory of fetched snapshots.
+#[must_use]
+pub fn load_memory(cluster: ClusterId) -> LoadState<LocalMachine<MemoryStore>> {
+    Arc::new(move |open, _generation| {
+        let reader = open().map_err(|error| error.to_string()).and_then(|file| {
+            SnapshotReader::open(file).map_err(|error| error.to_string())
+        })?;
+        // Of which base it should be is known only when it is installed; what the file says is compared then.
+        let base = reader.header().base.clone();
+        let file = open().map_err(|error| error.to_string())?;
+        let (executor, summary) = restore_memory(file, cluster, &base).map_err(|error| error.to_string())?;
+        Ok((LocalMachine::new(executor, cluster, Keeping::InSnapshots), base, summary))
+    })
+}

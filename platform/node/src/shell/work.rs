@@ -1,0 +1,187 @@
+//! What the shell has the state machine do: groups of commands, and snapshots in their place among them.
+
+use super::execution::{Done, Task};
+use super::{Connections, Runnable, Shell, batches};
+use crate::driver::{SnapshotEvent, SnapshotOrder};
+use crate::snapshots::PIECE_BYTES;
+use crate::state_machine::{Keeping, StateMachine};
+use quorate_framework::{ExecutorError, HaltReason, ReplicaCommunicator, SnapshotBase};
+
+impl<C, L, T, E> Shell<C, L, T, E>
+where
+    C: Runnable,
+    L: Connections,
+    T: ReplicaCommunicator,
+    E: StateMachine,
+{
+    /// Whether something waits that could be begun at once.
+    pub(super) fn has_work(&mut self) -> bool {
+        self.execution.is_idle()
+            && (!self.backlog.is_empty() || self.persist_next.is_some() || self.parts.snapshots.wants_piece())
+    }
+
+    /// Lets the state machine do what is next: at most one group, and at most one piece of a snapshot.
+    pub(super) async fn work(&mut self) {
+        if let Some(done) = self.execution.take_finished() {
+            self.done(done);
+        }
+        if self.ending.is_some() {
+            return;
+        }
+        self.carry_out_orders().await;
+        if let Some(base) = self.persist_next.take_if(|_| self.execution.is_idle()) {
+            self.begin(Task::Persist(base)).await;
+        }
+        // Where both wait, they take turns.
+        if self.group_was_last && self.parts.snapshots.wants_piece() {
+            self.make_piece().await;
+        }
+        self.execute_group().await;
+        if self.parts.snapshots.wants_piece() {
+            self.make_piece().await;
+        }
+        self.let_view_go();
+        self.name_snapshots();
+    }
+
+    /// Carries out the orders about snapshots whose turn it is.
+    async fn carry_out_orders(&mut self) {
+        while self.execution.is_idle()
+            && let Some(order) = self.backlog.take_order()
+        {
+            match order {
+                SnapshotOrder::Take(base) => self.take_snapshot(base).await,
+                SnapshotOrder::Install { id, base } => match self.parts.snapshots.install(id, &base) {
+                    Ok(machine) => {
+                        let before = self.execution.replace(machine);
+                        self.parts.snapshots.retire(before);
+                        self.view_is_held = false;
+                        self.persist_next = None;
+                        self.executed = self.executed.max(base.position);
+                    }
+                    Err(reason) => self.parts.driver.halt(HaltReason::Safety(reason), &mut self.output),
+                },
+            }
+        }
+    }
+
+    async fn take_snapshot(&mut self, base: SnapshotBase) {
+        let keeping = self.execution.machine().map(|machine| machine.keeping());
+        let is_busy = self.parts.snapshots.is_busy();
+        if keeping == Some(Keeping::OnDisk) {
+            if self.parts.snapshots.is_wanted_by_peers() && !is_busy {
+                self.begin(Task::Begin(base.clone())).await;
+            }
+            self.persist_next = Some(base);
+        } else if !is_busy {
+            self.begin(Task::Begin(base)).await;
+        }
+    }
+
+    /// Peers wait for a snapshot and the protocol has ordered none, since nothing was executed after the last one. If its file is
+    /// gone, it is made again from the state, which is still the same.
+    pub(super) async fn remake_named_snapshot(&mut self) {
+        let named = self.parts.snapshots.named_base().filter(|base| base.position == self.executed).cloned();
+        match named {
+            Some(base) if self.execution.is_idle() && self.backlog.is_empty() => self.begin(Task::Begin(base)).await,
+            _ => self.parts.snapshots.ask_again(),
+        }
+    }
+
+    async fn execute_group(&mut self) {
+        if !self.execution.is_idle() {
+            return;
+        }
+        let Some(group) = self.execution.group() else { return };
+        self.backlog.take_group(group);
+        if group.is_empty() {
+            return;
+        }
+        self.counters.groups_executed += 1;
+        self.counters.batches_executed += group.iter().map(batches).sum::<u64>();
+        self.group_was_last = true;
+        self.begin(Task::Execute).await;
+    }
+
+    async fn make_piece(&mut self) {
+        if self.execution.is_idle() && self.ending.is_none() {
+            self.group_was_last = false;
+            self.begin(Task::Piece(PIECE_BYTES)).await;
+        }
+    }
+
+    async fn begin(&mut self, task: Task) {
+        if let Some(done) = self.execution.begin(task).await {
+            self.done(done);
+        }
+    }
+
+    fn done(&mut self, done: Result<Done, ExecutorError>) {
+        match done {
+            Ok(Done::Executed(outcome)) => {
+                self.executed = self.executed.max(outcome.executed);
+                self.checkpoints.executed(outcome.transactions);
+                self.parts.driver.executed(outcome, &mut self.output);
+            }
+            Ok(Done::Begun(base)) => {
+                self.view_is_held = true;
+                self.parts.snapshots.begun(base);
+            }
+            Ok(Done::Piece(bytes, last)) => self.parts.snapshots.piece(bytes, last),
+            Ok(Done::Persisted(base)) => self.parts.snapshots.persisted(base),
+            Err(error) => self.parts.driver.halt(HaltReason::Executor(error.to_string()), &mut self.output),
+        }
+    }
+
+    /// Lets a view go that nobody reads any more: it costs while it lives.
+    fn let_view_go(&mut self) {
+        if self.view_is_held
+            && self.execution.is_idle()
+            && self.parts.snapshots.is_done_with_view()
+            && let Some(machine) = self.execution.machine()
+        {
+            machine.drop_snapshot();
+            self.view_is_held = false;
+        }
+    }
+
+    /// Submits what the metadata are to name.
+    fn name_snapshots(&mut self) {
+        for wanted in self.parts.snapshots.take_wanted() {
+            let ticket = self.parts.driver.issue_ticket();
+            self.parts.storage.name_snapshot(ticket, wanted.snapshot);
+            self.parts.snapshots.submitted(ticket, wanted.then);
+        }
+    }
+
+    /// Puts into the input what became durable and what became of snapshots, and whether a checkpoint is due.
+    pub(super) fn look_at_storage(&mut self) {
+        let durable = self.parts.storage.durable();
+        if durable > self.told_durable {
+            self.told_durable = durable;
+            self.input.persisted = Some(durable);
+        }
+        self.input.storage_is_full = self.parts.storage.pending_bytes() > self.parts.pending_bytes_limit;
+        self.parts.snapshots.look(durable, &mut self.input.snapshots);
+        self.checkpoints.logged(self.parts.storage.submitted_bytes());
+        let now = self.parts.clock.now();
+        let may = !self.parts.snapshots.is_busy() && self.parts.driver.is_started();
+        self.due_for_peers = may && self.parts.snapshots.asks_for_one();
+        if self.due_for_peers || self.checkpoints.is_due(now, may) {
+            self.input.snapshots.push(SnapshotEvent::Due);
+        }
+        if let Some(failure) = self.parts.storage.failure()
+            && self.ending.is_none()
+        {
+            self.parts.driver.halt(HaltReason::Storage(failure), &mut self.output);
+        }
+    }
+
+    /// Carries out the protocol's tasks about snapshots.
+    pub(super) fn carry_out_tasks(&mut self) {
+        for task in self.output.tasks.drain(..) {
+            let members = self.parts.driver.forming().vector();
+            self.parts.snapshots.task(task, |peer| members.and_then(|members| members.get(&peer).copied()));
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! What can go wrong with a data directory: while it is read at a start, and while it is written.
+
+use crate::identity::Identity;
+use quorate_framework::{Position, ReplayError, Ticket, WireError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use thiserror::Error;
+
+/// A failure of the storage under a running replica. It is final: the writer gives the same error ever after.
+#[derive(Clone, Debug, Error)]
+pub enum StorageError {
+    /// The operating system refused something.
+    #[error("{}: {operation} failed: {source}{}", .file.display(), advice(.source))]
+    Io {
+        /// What was tried.
+        operation: &'static str,
+        /// The file, relative to the data directory; `.` is the directory itself.
+        file: PathBuf,
+        /// What the operating system says.
+        source: Arc<io::Error>,
+    },
+    /// A ticket that is not above the one before it: the caller's mistake, and nothing after it can be trusted.
+    #[error("ticket {ticket} was submitted after {last}")]
+    TicketOrder {
+        /// The ticket.
+        ticket: Ticket,
+        /// The ticket before it.
+        last: Ticket,
+    },
+    /// A record that is longer than any record may be.
+    #[error("a record of {bytes} bytes; {limit} is the limit")]
+    RecordTooLarge {
+        /// Its bytes.
+        bytes: u64,
+        /// The limit, in bytes.
+        limit: u64,
+    },
+    /// A snapshot that is older than the one the metadata names: the caller's mistake.
+    #[error("a snapshot at {new} after one at {present}")]
+    SnapshotOrder {
+        /// Position of the snapshot.
+        new: Position,
+        /// Position of the one the metadata names.
+        present: Position,
+    },
+    /// The writer was stopped, or ended without a word.
+    #[error("the log's writer has ended")]
+    Ended,
+}
+
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "; free space and start the replica again",
+        _ => "",
+    }
+}
+
+impl StorageError {
+    /// For `map_err`: an error of the operating system, with what was tried and on which file.
+    pub(crate) fn io(operation: &'static str, file: &Path) -> impl FnOnce(io::Error) -> StorageError {
+        let file = file.to_owned();
+        move |source| StorageError::Io { operation, file, source: Arc::new(source) }
+    }
+
+    /// Whether the cause is a full disk.
+    #[must_use]
+    pub fn is_disk_full(&self) -> bool {
+        matches!(self, StorageError::Io { source, .. }
+            if matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
+    }
+}
+
+/// Why a replica cannot start from its data directory. Nothing in the directory was changed, except where [`RecoveryError::Storage`]
+/// says that a write failed.
+#[derive(Clone, Debug, Error)]
+pub enum RecoveryError {
+    /// Reading or writing failed.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// Another process has the directory.
+    #[error("{}: another process uses this data directory", .0.display())]
+    Locked(PathBuf),
+    /// `init` on a directory that is in use.
+    #[error("{} is there already: this directory belongs to a replica, and init makes new ones only", .0.display())]
+    NotEmpty(PathBuf),
+    /// An empty directory.
+    #[error(
+        "the data directory holds no replica: make it with `quorate init --bootstrap` (a new cluster), or use `quorate cluster add` \
+         or `quorate cluster replace` (an existing one)"
+    )]
+    NotInitialised,
+    /// Segments without metadata.
+    #[error("metadata.dat is missing beside {}: term, vote and identity are lost; use `quorate cluster replace`", .0.display())]
+    MetadataMissing(PathBuf),
+    /// Metadata that cannot be read.
+    #[error("metadata.dat is damaged ({reason}): term, vote and identity are lost; use `quorate cluster replace`")]
+    MetadataDamaged {
+        /// What is wrong.
+        reason: String,
+    },
+    /// Metadata that says there is a log, and no segment with its first group.
+    #[error(
+        "the log is missing: metadata.dat says it begins with group {first_group}, and no segment does; use `quorate cluster replace`"
+    )]
+    LogMissing {
+        /// Sequence of the first live group.
+        first_group: u64,
+    },
+    /// Segments with groups beside metadata that says there is no log.
+    #[error("{} holds a log, and metadata.dat says that there is none: the two do not belong together", .0.display())]
+    LogUnexpected(PathBuf),
+    /// Data of another replica, cluster or protocol.
+    #[error("{} belongs to {found}, and this is {expected}", .file.display())]
+    Foreign {
+        /// The file.
+        file: PathBuf,
+        /// Whose it is.
+        found: Identity,
+        /// Who asks.
+        expected: Identity,
+    },
+    /// A file of a later (or unknown) version of the format.
+    #[error("{} has format version {found}, this program reads version {expected}", .file.display())]
+    Version {
+        /// The file.
+        file: PathBuf,
+        /// Its version.
+        found: u32,
+        /// The version this program reads.
+        expected: u32,
+    },
+    /// Something that was synced is not there any more, or is not what was written.
+    #[error("{} at byte {offset}: {reason}. Nothing was changed; use `quorate cluster replace`", .file.display())]
+    Damaged {
+        /// The file.
+        file: PathBuf,
+        /// Where in it.
+        offset: u64,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A record that cannot be read, although the CRC over it is right.
+    #[error("{} at byte {offset}: {error}", .file.display())]
+    Record {
+        /// The file.
+        file: PathBuf,
+        /// Where its group begins.
+        offset: u64,
+        /// What is wrong.
+        error: WireError,
+    },
+    /// A record that cannot follow those before it.
+    #[error("{} at byte {offset}: {error}", .file.display())]
+    Replay {
+        /// The file.
+        file: PathBuf,
+        /// Where its group begins; 0 for metadata.
+        offset: u64,
+        /// What is wrong.
+        error: ReplayError,
+    },
+    /// Settings that the format cannot hold.
+    #[error("write-ahead log settings: {0}")]
+    Settings(String),
+}

@@ -83,7 +83,7 @@ impl Raft {
     fn take_entries(&mut self, append: Append, effects: &mut RaftEffects) {
         let mut index = append.previous_index;
         let mut new: Vec<(Term, Entry)> = Vec::new();
-        for entry in append.entries {
+        for entry in append.entries.into_entries() {
             index = index.next();
             // Heads were checked when the message was decoded.
             let Ok((term, _)) = read_entry_head(entry.head()) else { return };

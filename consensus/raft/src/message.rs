@@ -5,7 +5,7 @@
 
 use crate::install::{InstallSnapshot, InstallSnapshotReply};
 use crate::term::{Term, read_entry_head};
-use quorate_framework::entry::{Entry, decode_group, group_checksum, share_entries};
+use quorate_framework::entry::{SharedEntries, decode_group, share_entries};
 use quorate_framework::{Decoder, Encoder, Lane, Position, Wire, WireError, control};
 use serde::{Deserialize, Serialize};
 
@@ -53,7 +53,7 @@ pub struct Append {
     /// The leader's commit index.
     pub commit: Position,
     /// The entries: consecutive from `previous_index` + 1.
-    pub entries: Vec<Entry>,
+    pub entries: SharedEntries,
 }
 
 /// A sign of life.
@@ -233,8 +233,8 @@ impl Append {
         encoder.put_u64(self.previous_term.0);
         encoder.put_u64(self.commit.0);
         encoder.put_u32(self.entries.len() as u32);
-        encoder.put_u32(group_checksum(&self.entries));
-        share_entries(&self.entries, |chunk| encoder.put_shared(chunk));
+        encoder.put_u32(self.entries.checksum());
+        share_entries(&*self.entries, |chunk| encoder.put_shared(chunk));
     }
 
     fn decode(decoder: &mut Decoder<'_>) -> Result<Append, WireError> {
@@ -244,12 +244,12 @@ impl Append {
             previous_index: Position(decoder.u64("previous index")?),
             previous_term: Term(decoder.u64("previous term")?),
             commit: Position(decoder.u64("commit index")?),
-            entries: Vec::new(),
+            entries: SharedEntries::default(),
         };
         let count = decoder.u32("entry count")?;
         let checksum = decoder.u32("group checksum")?;
-        append.entries = decode_group(decoder.take_body(), count)?;
-        if group_checksum(&append.entries) != checksum {
+        append.entries = decode_group(decoder.take_body(), count)?.into();
+        if append.entries.checksum() != checksum {
             return Err(WireError::Checksum { what: "group" });
         }
         append.check_heads()?;
@@ -259,7 +259,7 @@ impl Append {
     /// Consecutive indexes, and terms that never fall and never pass the leader's.
     fn check_heads(&self) -> Result<(), WireError> {
         let mut previous = (self.previous_term, self.previous_index);
-        for entry in &self.entries {
+        for entry in &*self.entries {
             let (term, index) = read_entry_head(entry.head())?;
             if Some(index.0) != previous.1.0.checked_add(1) {
                 return Err(WireError::Meaningless { what: "index of an entry", value: index.0 });
@@ -279,7 +279,7 @@ mod tests {
     use crate::term::entry_head;
     use bytes::Bytes;
     use proptest::prelude::*;
-    use quorate_framework::entry::{EntryKind, GroupBuilder};
+    use quorate_framework::entry::{Entry, EntryKind, GroupBuilder};
 
     fn entries(terms_and_indexes: &[(u64, u64)]) -> Vec<Entry> {
         let mut builder = GroupBuilder::new();
@@ -297,7 +297,7 @@ mod tests {
             previous_index: Position(4),
             previous_term: Term(2),
             commit: Position(4),
-            entries,
+            entries: entries.into(),
         }
     }
 

@@ -7,16 +7,24 @@ use crate::progress::{Progress, ProgressState};
 use crate::quorum::majority;
 use crate::raft::{Leadership, Raft, RaftEffects, Role};
 use crate::term::{Term, block_of};
-use quorate_framework::entry::{ENTRY_PREFIX_BYTES, Entry, EntryKind};
+use quorate_framework::entry::{ENTRY_PREFIX_BYTES, Entry, EntryKind, SharedEntries};
 use quorate_framework::{Destination, Effect, Observation, Position, Proposal, Refusal, ReplicaId, Time, limits};
 
 /// What an append carries.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Load {
-    /// As much as limits allow.
-    Entries,
+enum Load<'a> {
+    /// As much as limits allow; what was last sent in the same turn is shared if it fits.
+    Entries(&'a mut LastSent),
     /// Nothing: a question to a follower that is slow, not lost.
     Question,
+}
+
+/// The entries of the last append of a turn: followers in step are sent the same.
+#[derive(Default)]
+struct LastSent {
+    /// Index of the first, zero if there are none.
+    first: Position,
+    entries: SharedEntries,
+    bytes: usize,
 }
 
 impl Raft {
@@ -81,11 +89,16 @@ impl Raft {
         let Role::Leader(leadership) = &mut self.role else { return };
         leadership.flush_at = None;
         let followers: Vec<ReplicaId> = leadership.followers.keys().copied().collect();
-        followers.into_iter().for_each(|follower| self.send_to(now, follower, effects));
+        let mut sent = LastSent::default();
+        followers.into_iter().for_each(|follower| self.send_sharing(now, follower, &mut sent, effects));
     }
 
     /// Sends a follower what it lacks and its window takes.
     fn send_to(&mut self, now: Time, to: ReplicaId, effects: &mut RaftEffects) {
+        self.send_sharing(now, to, &mut LastSent::default(), effects);
+    }
+
+    fn send_sharing(&mut self, now: Time, to: ReplicaId, sent: &mut LastSent, effects: &mut RaftEffects) {
         loop {
             let last = self.log.last_index();
             let Some(progress) = self.follower(to).filter(|progress| progress.connected) else { return };
@@ -95,14 +108,17 @@ impl Raft {
                 ProgressState::NeedsSnapshot | ProgressState::Snapshot(_) => false,
             };
             let (messages, bytes) = (self.settings.in_flight_messages, self.settings.in_flight_bytes);
-            if !ready || !progress.has_room(messages, bytes) || !self.send_append(now, to, Load::Entries, effects) {
+            if !ready || !progress.has_room(messages, bytes) {
+                return;
+            }
+            if !self.send_append(now, to, Load::Entries(sent), effects) {
                 return;
             }
         }
     }
 
     /// Sends one append from `next` on. False if the log no longer holds what the follower needs.
-    fn send_append(&mut self, now: Time, to: ReplicaId, load: Load, effects: &mut RaftEffects) -> bool {
+    fn send_append(&mut self, now: Time, to: ReplicaId, load: Load<'_>, effects: &mut RaftEffects) -> bool {
         let Some(next) = self.follower(to).map(|progress| progress.next) else { return false };
         let previous_index = Position(next.0 - 1);
         let Some(previous_term) = self.log.term_at(previous_index) else {
@@ -110,8 +126,15 @@ impl Raft {
             return false;
         };
         let (entries, bytes) = match load {
-            Load::Entries => self.next_entries(next),
-            Load::Question => (Vec::new(), 0),
+            Load::Entries(sent) => {
+                // The log does not change while a turn sends.
+                if sent.first != next {
+                    let (entries, bytes) = self.next_entries(next);
+                    *sent = LastSent { first: next, entries: entries.into(), bytes };
+                }
+                (sent.entries.clone(), sent.bytes)
+            }
+            Load::Question => (SharedEntries::default(), 0),
         };
         let last = Position(previous_index.0 + entries.len() as u64);
         let (term, commit) = (self.term(), self.commit);

@@ -11,6 +11,8 @@ use crate::limits;
 use crate::wire::{WireError, check_limit};
 use bytes::{Bytes, BytesMut};
 use std::hash::{Hash, Hasher};
+use std::ops::Deref;
+use std::sync::Arc;
 
 /// Bytes before the protocol head.
 pub const ENTRY_PREFIX_BYTES: usize = 10;
@@ -185,6 +187,42 @@ impl GroupBuilder {
     pub fn finish(self) -> Vec<Entry> {
         let group = self.buffer.freeze();
         self.entries.into_iter().map(|(start, end, tail)| Entry { group: group.clone(), start, end, tail }).collect()
+    }
+}
+
+/// Consecutive entries on their way to several receivers, with their group checksum: made once, then shared.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct SharedEntries {
+    entries: Arc<Vec<Entry>>,
+    checksum: u32,
+}
+
+impl SharedEntries {
+    /// [`group_checksum`] of the entries.
+    #[must_use]
+    pub fn checksum(&self) -> u32 {
+        self.checksum
+    }
+
+    /// The entries, without a copy if nobody else holds them.
+    #[must_use]
+    pub fn into_entries(self) -> Vec<Entry> {
+        Arc::unwrap_or_clone(self.entries)
+    }
+}
+
+impl From<Vec<Entry>> for SharedEntries {
+    fn from(entries: Vec<Entry>) -> SharedEntries {
+        let checksum = group_checksum(&entries);
+        SharedEntries { entries: Arc::new(entries), checksum }
+    }
+}
+
+impl Deref for SharedEntries {
+    type Target = [Entry];
+
+    fn deref(&self) -> &[Entry] {
+        &self.entries
     }
 }
 

@@ -15,7 +15,7 @@ fn append(term: u64, previous: (u64, u64), commit: u64, entries: Vec<Entry>) -> 
         previous_index: index(previous.0),
         previous_term: Term(previous.1),
         commit: index(commit),
-        entries,
+        entries: entries.into(),
     }))
 }
 

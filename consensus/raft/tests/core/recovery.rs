@@ -65,7 +65,7 @@ fn a_state_beyond_a_stale_tail_of_the_log_commits_none_of_it() {
         previous_index: index(5),
         previous_term: Term(1),
         commit: index(9),
-        entries: entries(2, 6..=9),
+        entries: entries(2, 6..=9).into(),
     };
     cluster.hand_over(2, 1, Incoming::Message(RaftMessage::Append(append)));
     assert_eq!(cluster.replica(1).halted, None);

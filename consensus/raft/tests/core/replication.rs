@@ -15,7 +15,7 @@ fn append(term: u64, request: u64, previous: (u64, u64), commit: u64, entries: V
         previous_index: index(previous.0),
         previous_term: Term(previous.1),
         commit: index(commit),
-        entries,
+        entries: entries.into(),
     }))
 }
 
@@ -81,7 +81,7 @@ fn a_follower_whose_log_is_longer_than_the_new_leaders_is_brought_into_line_and_
     // A probe without entries is answered while the follower's longer tail still stands.
     cluster.event(id(2), Event::PeerUp { peer: id(1), incarnation: Incarnation(1) });
     let probe = appends(&cluster.under_way(2, 1))[0].clone();
-    let empty = Append { entries: Vec::new(), ..probe };
+    let empty = Append { entries: Vec::new().into(), ..probe };
     cluster.lose_all();
     cluster.hand_over(2, 1, Incoming::Message(RaftMessage::Append(empty)));
     assert_eq!(cluster.core(1).last_entry().0, index(7));

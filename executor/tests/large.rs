@@ -86,8 +86,9 @@ fn a_gibibyte_is_snapshotted_while_execution_goes_on_and_restored_in_64_mib_of_m
     let options = LsmOptions::default();
     let limits = ReplicatedLimits::default();
     let mut store = LsmStore::create(directory.path(), 1, options, limits).unwrap().into_store();
-    fill(&mut store, 1 << 30);
-    println!("filled: {:?}", store.figures());
+    let ((), rise) = rise_mib(|| fill(&mut store, 1 << 30));
+    println!("filled with {rise} MiB: {:?}", store.figures());
+    assert!(rise < 2 * MEMORY_MIB, "filling took {rise} MiB");
     let mut replica = Replica::over(KvExecutor::new(store, limits));
     let mut workload = Workload::new(1);
 

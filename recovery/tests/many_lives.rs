@@ -22,6 +22,8 @@ struct Story {
     acknowledged: usize,
     /// A life may end by a power cut, not only by a kill.
     power_cuts: bool,
+    /// Nothing is promised but that every start succeeds.
+    may_lose: bool,
 }
 
 impl Story {
@@ -35,6 +37,11 @@ impl Story {
         let options = options(seed, self.settings.clone());
         let recovered: Recovered<Record> = RecoveryBase::open(Box::new(self.disk.mount()), options).unwrap();
         let found = found(&recovered);
+        if self.may_lose {
+            self.items = submissions_for(&found);
+            assert_eq!(expected_of(&self.items), found);
+            return recovered.pump;
+        }
         let kept =
             (self.acknowledged..=self.items.len()).rev().find(|count| expected_of(&self.items[..*count]) == found);
         let kept = kept.unwrap_or_else(|| {
@@ -110,7 +117,28 @@ impl Story {
 }
 
 fn story(seed: u64, settings: WalSettings, power_cuts: bool) -> Story {
-    Story { disk: fresh(seed), random: random(seed), settings, items: Vec::new(), acknowledged: 0, power_cuts }
+    let (disk, random) = (fresh(seed), random(seed));
+    Story { disk, random, settings, items: Vec::new(), acknowledged: 0, power_cuts, may_lose: false }
+}
+
+/// Submissions that would have led to this.
+fn submissions_for(found: &Expected) -> Vec<WalItem<Record>> {
+    let base = SnapshotBase { position: found.base, ..SnapshotBase::default() };
+    let snapshot = MetadataChange::Snapshot { base, store_generation: 0, released: found.base };
+    let mut items: Vec<WalItem<Record>> = vec![WalItem::Record(Record::Vote(found.vote)), WalItem::Metadata(snapshot)];
+    items.extend(found.members.clone().map(|members| WalItem::Metadata(MetadataChange::Members(members))));
+    items.extend(found.views.iter().map(|(key, view)| WalItem::Record(Record::View(*key, *view))));
+    items.extend(found.values.iter().map(|(position, bytes)| WalItem::Record(Record::Put(*position, bytes.clone()))));
+    items
+}
+
+#[test]
+fn without_syncs_every_start_succeeds_whatever_a_power_cut_has_left_of_the_log() {
+    for seed in 0..SEEDS {
+        let mut story = story(seed, WalSettings { segment_bytes: 16 << 10, ..never() }, true);
+        story.may_lose = true;
+        story.run();
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@
 mod damage;
 mod figures;
 mod generation;
+mod handles;
 mod keys;
 mod loader;
 mod mark;
@@ -17,6 +18,7 @@ mod store;
 
 pub use figures::LsmFigures;
 pub use generation::{generation_path, generations, remove_other_generations};
+pub use handles::{LsmPersister, LsmValue, LsmView};
 pub use loader::LsmLoader;
 pub use open::{LsmOpenError, LsmOptions, OpenReport};
-pub use store::{LsmPersister, LsmStore, LsmValue, LsmView};
+pub use store::LsmStore;

@@ -2,6 +2,7 @@
 
 use super::damage;
 use super::figures::{LsmFigures, microseconds};
+use super::handles::{LsmPersister, LsmValue, LsmView};
 use super::keys;
 use super::loader::LsmLoader;
 use super::mark::{MARK_BYTES, Mark};
@@ -11,10 +12,10 @@ use super::physical::{Found, Source};
 use crate::session::{SessionStamps, SessionWrite};
 use crate::snapshot::RestorableStore;
 use crate::store::{ExecutorState, KeyValue, OrderedStore, StoreError};
-use fjall::{Database, Keyspace, PersistMode, Snapshot, UserValue};
+use fjall::{AbstractTree, Database, Keyspace, UserValue};
 use quorate_framework::Position;
 use std::fmt;
-use std::ops::{Bound, ControlFlow, Deref};
+use std::ops::{Bound, ControlFlow};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -40,69 +41,6 @@ impl fmt::Debug for LsmStore {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let LsmStore { tree, mark, .. } = self;
         write!(formatter, "LsmStore {{ directory: {}, {mark:?} }}", tree.directory.display())
-    }
-}
-
-/// The store as it was at a commit. While it lives the tree keeps old values.
-pub struct LsmView(Snapshot);
-
-impl fmt::Debug for LsmView {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("LsmView")
-    }
-}
-
-/// A value of the store.
-#[derive(Debug)]
-pub enum LsmValue<'a> {
-    /// Of the open batch.
-    Written(&'a [u8]),
-    /// Of the tree.
-    Stored(UserValue),
-}
-
-impl Deref for LsmValue<'_> {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match self {
-            LsmValue::Written(value) => value,
-            LsmValue::Stored(value) => value,
-        }
-    }
-}
-
-impl<'a> From<Found<'a>> for LsmValue<'a> {
-    fn from(found: Found<'a>) -> LsmValue<'a> {
-        match found {
-            Found::Pending(value) => LsmValue::Written(value),
-            Found::Stored(value) => LsmValue::Stored(value),
-        }
-    }
-}
-
-/// Syncs what is committed, on another thread than the one that executes. Commits wait only while the sync itself runs.
-pub struct LsmPersister {
-    database: Database,
-    directory: PathBuf,
-    position: Position,
-}
-
-impl fmt::Debug for LsmPersister {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "LsmPersister {{ position: {} }}", self.position)
-    }
-}
-
-impl LsmPersister {
-    /// Makes everything up to the position at which this was made survive a power cut, and gives that position. Blocks.
-    ///
-    /// # Errors
-    /// [`StoreError::Medium`]; final.
-    pub fn persist(self) -> Result<Position, StoreError> {
-        let synced = self.database.persist(PersistMode::SyncAll);
-        synced.map_err(|error| damage::failed(&self.directory, &error))?;
-        Ok(self.position)
     }
 }
 
@@ -184,7 +122,18 @@ impl LsmStore {
             batch.insert(keyspace, keys::MARK, self.mark.encode());
         }
         batch.commit().map_err(|error| self.failed(error))?;
+        self.rotate_full_table()?;
         self.figures.committed(began, writes, bytes);
+        Ok(())
+    }
+
+    /// Puts a full memory table aside, to be written out. The tree's own thread would do that only after the merge it is at, and the table
+    /// would grow without bound meanwhile; with some set aside the next commit waits for that thread.
+    fn rotate_full_table(&self) -> Result<(), StoreError> {
+        let Tree { keyspace, options, .. } = &self.tree;
+        if keyspace.tree.active_memtable().size() > options.memory_table_bytes {
+            keyspace.rotate_memtable().map_err(|error| self.failed(error))?;
+        }
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 use crate::perf::PerfCommand;
 use crate::simulate::SimulateArguments;
+use crate::wal::WalCommand;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -42,6 +43,9 @@ pub(crate) enum Command {
     /// Look at a running cluster
     #[command(subcommand)]
     Cluster(ClusterCommand),
+    /// Look at a data directory without changing it
+    #[command(subcommand)]
+    Wal(WalCommand),
     /// Make load and measure
     #[command(subcommand)]
     Perf(PerfCommand),

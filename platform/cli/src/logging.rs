@@ -31,6 +31,7 @@ fn filter(given: Option<std::ffi::OsString>, level: &str) -> Result<EnvFilter, F
                 Failure::bad_input(format_args!("RUST_LOG '{text}': {error}; {allowed}"))
             })
         }
-        _ => Ok(EnvFilter::new(level)),
+        // The crates of the store on disk have a lot to say of what goes well.
+        _ => Ok(EnvFilter::new(format!("{level},fjall=warn,lsm_tree=warn"))),
     }
 }

@@ -11,6 +11,7 @@ mod one_line;
 mod perf;
 mod replica;
 mod simulate;
+mod wal;
 
 use arguments::{Arguments, Command};
 use clap::Parser;
@@ -39,6 +40,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Serve(command) => replica::serve(&command)?,
         Command::Cluster(command) => cluster::run(command)?,
         Command::Simulate(command) => simulate::run(&command)?,
+        Command::Wal(command) => wal::run(&command)?,
         Command::Perf(command) => {
             logging::start("warn")?;
             return Ok(perf::run(command));

@@ -1,9 +1,13 @@
-//! `quorate perf`: load, ceilings, the transport alone, merged results.
+//! `quorate perf`: load, clients, ceilings, the transport, the log and the stores alone, merged results.
 
+mod clients;
+mod store;
 mod transport;
+mod wal;
 
 use crate::exit::say_all;
 use clap::{Args, Subcommand, ValueEnum};
+use clients::ClientsArguments;
 use quorate_config::{ClusterConfig, Hosts, PortChoice, TemplateConfig, load_cluster, new_cluster};
 use quorate_framework::{ClusterId, limits};
 use quorate_performance::limit::{self, LimitPlan};
@@ -21,7 +25,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use store::StoreArguments;
 use transport::TransportArguments;
+use wal::WalArguments;
 
 const OK: u8 = 0;
 const FAILED: u8 = 1;
@@ -35,12 +41,18 @@ const LIMIT_REPLICAS: usize = 4;
 pub(crate) enum PerfCommand {
     /// Put a running cluster under load and measure it
     Load(LoadArguments),
+    /// Measure a running cluster with more and more clients, each with one write in flight
+    Clients(ClientsArguments),
     /// Make one result of those of several clients that loaded one cluster at the same time
     Merge(MergeArguments),
     /// Measure this machine's ceiling for a workload: execution on every store, no network and no consensus
     Limit(LimitArguments),
     /// Measure the transport alone: frames there and back between two replicas' communicators
     Transport(TransportArguments),
+    /// Measure the write-ahead log alone: the flush batch experiment, with the device beside it
+    Wal(WalArguments),
+    /// Measure the stores alone: reads, absent keys, batches of puts, write stalls
+    Store(StoreArguments),
 }
 
 /// How a result is printed.
@@ -193,6 +205,9 @@ pub(crate) fn run(command: PerfCommand) -> ExitCode {
         PerfCommand::Merge(arguments) => merge_results(&arguments),
         PerfCommand::Limit(arguments) => measure_limit(arguments),
         PerfCommand::Transport(arguments) => transport::run(arguments),
+        PerfCommand::Wal(arguments) => wal::run(arguments),
+        PerfCommand::Clients(arguments) => clients::run(arguments),
+        PerfCommand::Store(arguments) => store::run(arguments),
     };
     let code = done.unwrap_or_else(|Stopped { code, text }| {
         text.lines().for_each(|line| tell(&format!("error: {line}")));
@@ -249,20 +264,27 @@ fn load(arguments: LoadArguments) -> Result<u8, Stopped> {
     let stop = Arc::new(AtomicBool::new(false));
     stop_on_interrupt(Arc::clone(&stop));
     let progress: Progress = Box::new(tell);
-    let result = run_load(&plan, &stop, progress).map_err(|error| match error {
-        LoadError::Connect(error) => Stopped {
-            code: FAILED,
-            text: format!(
-                "{error}\nstart the replicas (quorate serve) and wait for them (quorate cluster wait), then try again"
-            ),
-        },
-        other => Stopped { code: FAILED, text: other.to_string() },
-    })?;
+    let result = run_load(&plan, &stop, progress).map_err(load_failed)?;
     finish(&result, arguments.json.as_deref(), arguments.output)
 }
 
+/// What is wrong, and what to do where it is known.
+fn load_failed(error: LoadError) -> Stopped {
+    let text = match error {
+        LoadError::Connect(error) => format!(
+            "{error}\nstart the replicas (quorate serve) and wait for them (quorate cluster wait), then try again"
+        ),
+        other => other.to_string(),
+    };
+    Stopped { code: FAILED, text }
+}
+
 fn check_json(json: Option<&Path>) -> Result<(), Stopped> {
-    json.map_or(Ok(()), |path| check_output("--json", path)).map_err(bad_input)
+    check_file("--json", json)
+}
+
+fn check_file(option: &'static str, file: Option<&Path>) -> Result<(), Stopped> {
+    file.map_or(Ok(()), |path| check_output(option, path)).map_err(bad_input)
 }
 
 /// Checks before the load that the device's sync time can be probed: a result without it is not valid.

@@ -20,6 +20,12 @@ const COMMANDS: &[&[&str]] = &[
     &["perf", "merge"],
     &["perf", "limit"],
     &["perf", "transport"],
+    &["perf", "clients"],
+    &["perf", "wal"],
+    &["perf", "store"],
+    &["wal"],
+    &["wal", "check"],
+    &["wal", "dump"],
     &["simulate"],
 ];
 
@@ -37,7 +43,9 @@ fn help_and_version_go_to_stdout_with_exit_code_0() {
 
 #[test]
 fn the_help_of_each_command_that_does_something_has_an_example() {
-    for command in COMMANDS.iter().filter(|command| !matches!(command, [] | ["config"] | ["cluster"] | ["perf"])) {
+    for command in
+        COMMANDS.iter().filter(|command| !matches!(command, [] | ["config"] | ["cluster"] | ["perf"] | ["wal"]))
+    {
         let shown = run(&[*command, &["--help"]].concat());
         let example = format!("\n  quorate {}", command.join(" "));
         assert!(shown.out.contains("Example") && shown.out.contains(&example), "{command:?}: {}", shown.out);
@@ -66,6 +74,9 @@ fn a_wrong_command_line_is_answered_in_one_line_that_names_option_and_value() {
         (&["config", "check"], &["<FILE>"]),
         (&["cluster", "wait", "--config", "x", "--timeout-s", "0"], &["--timeout-s", "1..=86400"]),
         (&["cluster", "wait", "--config", "x", "--timeout-s", "3s"], &["--timeout-s", "'3s'"]),
+        (&["wal"], &["a command is missing", "quorate wal --help"]),
+        (&["wal", "check"], &["<DIR>", "quorate wal check --help"]),
+        (&["wal", "dump", "x", "--output", "xml"], &["--output", "'xml'", "text, json"]),
         (&["cluster", "status", "--config", "x", "--output", "xml"], &["--output", "'xml'", "text, json"]),
     ];
     for (arguments, named) in cases {

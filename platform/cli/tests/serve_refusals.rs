@@ -35,21 +35,19 @@ fn an_id_that_is_not_in_the_file_is_answered_with_those_that_are() {
 }
 
 #[test]
-fn durability_that_this_version_does_not_have_is_refused_and_the_way_out_is_named() {
+fn a_durable_replica_without_data_is_refused_and_the_ways_out_are_named() {
     let folder = folder();
     let config = folder.path().join("cluster.json");
-    for (template, said) in [("{}", "not given, which means true"), (r#"{"recovery_enabled": true}"#, "is true")] {
+    for template in ["{}", r#"{"recovery_enabled": true}"#] {
         let file = folder.path().join("template.config");
         fs::write(&file, template).unwrap();
         let made =
             run(&["config", "new", "--template", text(&file), "--hosts", "db1", "--force", "--out", text(&config)]);
         assert_eq!(made.code, 0, "{}", made.err);
-        for command in [&["serve"][..], &["init", "--bootstrap"]] {
-            let refused = run(&[command, &["--config", text(&config), "--id", "1"]].concat());
-            assert_eq!(refused.code, 2, "{}", refused.err);
-            assert!(refused.err.contains(said), "{}", refused.err);
-            assert!(refused.err.contains("this version has no recovery yet"), "{}", refused.err);
-            assert!(refused.err.contains("\"recovery_enabled\": false"), "{}", refused.err);
+        let refused = serve(&config, &["--id", "1"]);
+        assert_eq!(refused.code, 2, "{}", refused.err);
+        for said in ["holds no replica", "quorate init --bootstrap", "cluster add", "cluster replace", "replica-1"] {
+            assert!(refused.err.contains(said), "{said}: {}", refused.err);
         }
     }
     assert_eq!(names(folder.path()), ["cluster.json", "template.config"]);
@@ -111,6 +109,25 @@ fn a_configuration_of_the_wrong_type_is_named_as_what_it_is() {
         assert_eq!(refused.code, 2);
         assert!(refused.err.contains(said) && refused.err.contains(text(path)), "{}", refused.err);
     }
+}
+
+#[test]
+fn init_makes_a_directory_once_and_says_where_and_as_whom() {
+    let folder = folder();
+    let config = folder.path().join("cluster.json");
+    let made = run(&["config", "new", "--hosts", "db1", "--out", text(&config)]);
+    assert_eq!(made.code, 0, "{}", made.err);
+    let init = || run(&["init", "--bootstrap", "--config", text(&config), "--id", "1"]);
+    let made = init();
+    assert_eq!(made.code, 0, "{}", made.err);
+    let data = folder.path().join("quorate-data/replica-1");
+    assert!(made.out.starts_with("made the data of replica 1 as incarnation "), "{}", made.out);
+    assert!(made.out.trim_end().ends_with(text(&data)), "{}", made.out);
+    let metadata = fs::read(data.join("metadata.dat")).unwrap();
+    let again = init();
+    assert_eq!(again.code, 2, "{}", again.err);
+    assert!(again.err.contains("metadata.dat is there already"), "{}", again.err);
+    assert_eq!(fs::read(data.join("metadata.dat")).unwrap(), metadata);
 }
 
 #[test]

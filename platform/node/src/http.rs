@@ -5,10 +5,11 @@
 //! | `/status` | the [`StatusReport`] | the core does not answer: says so, with its last report and the age of it |
 //! | `/healthz` | the core answers and has not stopped | otherwise, with the reason |
 //! | `/readyz` | it is formed and knows a leader | otherwise, with the reason |
+//! | `/digest` | `position` and `digest` of the replicated state, equal on all replicas at one position; reads all of it | it did not come in time |
 
 mod limited;
 
-use crate::status::{CoreSnapshot, Identity, Stale, StatusBoard, StatusReport};
+use crate::status::{CoreSnapshot, Identity, Stale, StateDigest, StatusBoard, StatusReport};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -26,6 +27,9 @@ use tokio::runtime;
 
 /// How long the core may take to answer.
 pub const CORE_ANSWER_TIME: Duration = Duration::from_secs(1);
+
+/// How long a digest may take.
+pub const DIGEST_TIME: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 struct Source {
@@ -63,6 +67,7 @@ fn router(source: Arc<Source>) -> Router {
         .route("/status", get(status))
         .route("/healthz", get(healthy))
         .route("/readyz", get(ready))
+        .route("/digest", get(digest))
         .with_state(source)
 }
 
@@ -95,6 +100,18 @@ async fn ready(State(source): State<Arc<Source>>) -> Response {
         Ok(snapshot) => readiness(&snapshot),
         Err(_) => Err(core_is_silent()),
     })
+}
+
+async fn digest(State(source): State<Arc<Source>>) -> Response {
+    match source.board.ask_digest(DIGEST_TIME).await {
+        Some(StateDigest { position, digest }) => {
+            Json(json!({ "position": position, "digest": digest.to_string() })).into_response()
+        }
+        None => {
+            let reason = format!("no digest came within {} s\n", DIGEST_TIME.as_secs());
+            (StatusCode::SERVICE_UNAVAILABLE, reason).into_response()
+        }
+    }
 }
 
 fn readiness(snapshot: &CoreSnapshot) -> Result<(), String> {

@@ -6,7 +6,7 @@ use crate::replica::{Replica, ReplicaSetup};
 use crate::settings::raft_settings;
 use crate::shell::{Ending, Runnable};
 use crate::state_machine::StateMachine;
-use quorate_config::{ClusterConfig, Settings};
+use quorate_config::{ClusterConfig, Settings, StoreKind};
 use quorate_framework::{Incarnation, ReplicaId};
 use quorate_raft::Raft;
 use quorate_recovery::{Metadata, RecoveryReport};
@@ -121,12 +121,23 @@ fn prepare<C: Runnable>(
     let settings = cluster.settings();
     let core = core(settings);
     if !settings.recovery_enabled {
+        if settings.store == StoreKind::Lsm {
+            tracing::warn!("store is lsm and recovery_enabled is false: nothing is kept on disk, the store is in memory");
+        }
         let beginning = beginning::in_memory(cluster.cluster_id(), settings);
         return Ok(Box::new(PreparedReplica { core, beginning }));
     }
     let identity = durable::identity(cluster, replica);
-    let beginning = durable::open_in_memory_store(directory, &identity, settings)?;
-    Ok(Box::new(PreparedReplica { core, beginning }))
+    Ok(match settings.store {
+        StoreKind::Memory => {
+            let beginning = durable::open_in_memory_store(directory, &identity, settings)?;
+            Box::new(PreparedReplica { core, beginning })
+        }
+        StoreKind::Lsm => {
+            let beginning = durable::open_disk_store(directory, &identity, settings)?;
+            Box::new(PreparedReplica { core, beginning })
+        }
+    })
 }
 
 #[cfg(test)]

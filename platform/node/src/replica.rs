@@ -72,8 +72,8 @@ impl<C: Runnable, M: StateMachine> Replica<C, M> {
     /// If the listener cannot be taken over, or the operating system gives no thread for the log.
     pub async fn run(self) -> io::Result<Ending> {
         let ReplicaSetup { cluster, replica, listener, connections, lanes, board, stop } = self.setup;
-        let Beginning { incarnation, start_counter, members, state, machine, executed, log, snapshots, load, named, .. } =
-            self.beginning;
+        let Beginning { incarnation, start_counter, members, state, machine, executed, log, .. } = self.beginning;
+        let Beginning { snapshots: directory, load, named, remove_generation, .. } = self.beginning;
         // One claim for forming and handshakes alike; its nonce is this start's, drawn here and nowhere else.
         let claim = MemberClaim { incarnation, formed_on: None, start_counter, start_nonce: rand::random() };
         let seed = cluster.replicas().iter().map(|replica| replica.id).collect();
@@ -106,7 +106,8 @@ impl<C: Runnable, M: StateMachine> Replica<C, M> {
             TcpCommunicator::start(configuration, listener, Arc::clone(&lanes), Box::new(rand::random::<u64>));
         let handle = communicator.handle();
         let puller = Box::new(handle.clone());
-        let snapshots = Snapshots::new(SnapshotParts { directory: snapshots, puller, load, wake, named, durable });
+        let parts = SnapshotParts { directory, puller, load, wake, named, durable, remove_generation };
+        let snapshots = Snapshots::new(parts);
         handle.serve_snapshots(snapshots.source());
         let connections = TcpConnections::new(lanes, handle);
         let shell = Shell::new(Parts {

@@ -142,6 +142,8 @@ pub struct Shell<C: Consensus, L, T, E> {
     view_is_held: bool,
     /// The store is to be synced, as a checkpoint of this base.
     persist_next: Option<SnapshotBase>,
+    /// A digest was ordered for somebody who asked at the board.
+    digest_ordered: bool,
     checkpoints: Checkpoints,
     /// The protocol was told in this turn that a snapshot is due because peers wait for one.
     due_for_peers: bool,
@@ -221,6 +223,7 @@ where
             group_was_last: false,
             view_is_held: false,
             persist_next: None,
+            digest_ordered: false,
             checkpoints,
             due_for_peers: false,
             told_durable: Ticket::RECOVERED,

@@ -5,7 +5,7 @@ mod durability;
 mod report;
 mod threads;
 
-pub use board::{CoreSnapshot, ShellCounters, Stale, StatusBoard};
+pub use board::{CoreSnapshot, ShellCounters, Stale, StateDigest, StatusBoard};
 pub use durability::DurabilityReport;
 pub use report::{COMMIT, Identity, PeerReport, Positions, StatusReport, SyncReport, VERSION};
 

@@ -52,7 +52,7 @@ pub fn derive_from_replicas(result: &mut LoadResult, client: ClientUse) {
     result.parks_per_1000_transactions = take(result, "parks_per_1000_transactions", parks);
     result.messages_per_batch = take(result, "messages_per_batch", messages_per_batch(&up));
     result.leader_batch_mean = take(result, "leader_batch_mean", leader_batch_mean(&result.replica_figures));
-    let fsyncs = fsyncs_per_write(&result.replica_figures, result.durable);
+    let fsyncs = fsyncs_per_write(&up, result.durable);
     result.fsyncs_per_write = take(result, "fsyncs_per_write", fsyncs);
 
     note_missing(result, &up, "rss_mib", |replica| replica.rss_mib.is_some());
@@ -157,9 +157,21 @@ fn fsyncs_per_write(figures: &[ReplicaFigures], durable: Option<bool>) -> Result
     for replica in figures {
         syncs += growth_of(replica, "syncs")?;
     }
+    Ok(syncs as f64 / writes(figures)? as f64)
+}
+
+/// Transactions of the measurement: those of the replica that executed most of them.
+fn writes(figures: &[ReplicaFigures]) -> Result<u64, String> {
     let executed = figures.iter().filter_map(|replica| replica.executed).max().filter(|executed| *executed > 0);
-    let executed = executed.ok_or("no replica said what it executed")?;
-    Ok(syncs as f64 / executed as f64)
+    executed.ok_or_else(|| "no replica said what it executed".to_owned())
+}
+
+/// Syncs of each replica per transaction of the measurement, by its id; none where a replica does not count them.
+#[must_use]
+pub fn fsyncs_per_write_of_each(figures: &[ReplicaFigures]) -> std::collections::BTreeMap<u32, Option<f64>> {
+    let writes = writes(figures).ok();
+    let of = |replica: &ReplicaFigures| Some(growth_of(replica, "syncs").ok()? as f64 / writes? as f64);
+    figures.iter().map(|replica| (replica.id, of(replica))).collect()
 }
 
 #[cfg(test)]

@@ -96,6 +96,9 @@ pub fn judge(result: &mut LoadResult) {
             add(format!("{fact} is null: {reason}"));
         }
     }
+    if result.durable == Some(true) {
+        judge_syncs(result, &mut add);
+    }
     for replica in &result.replica_figures {
         if !replica.reachable_at_end && !is_expected_down(&result.settings.client, replica.id) {
             add(format!("replica {} was not reachable at the end", replica.id));
@@ -117,6 +120,19 @@ pub fn judge(result: &mut LoadResult) {
     }
     result.valid = reasons.is_empty();
     result.invalid_because = reasons;
+}
+
+/// A durable figure is worth nothing without knowing what was synced, and how often.
+fn judge_syncs(result: &LoadResult, add: &mut impl FnMut(String)) {
+    let reason = |fact: &str| result.null_because.get(fact).map_or("unknown", String::as_str).to_owned();
+    match (result.wal_sync.as_deref(), result.fsyncs_per_write) {
+        (None, _) => add(format!("wal_sync is null: {}", reason("wal_sync"))),
+        (_, None) => add(format!("fsyncs_per_write is null: {}", reason("fsyncs_per_write"))),
+        (Some("always"), Some(syncs)) if syncs == 0.0 => {
+            add("wal_sync is always, and no replica synced anything during the measurement".to_owned());
+        }
+        _ => {}
+    }
 }
 
 #[cfg(test)]

@@ -40,6 +40,7 @@ pub(crate) fn sound(batches: u64, window: f64) -> LoadResult {
         protocol: "raft".into(),
         replicas: 2,
         durable: Some(false),
+        wal_sync: None,
         valid: false,
         invalid_because: Vec::new(),
         interrupted: false,
@@ -164,6 +165,23 @@ fn each_thing_that_spoils_a_result_is_named() {
         Vec::<String>::new(),
         "one transaction more or less is no failure"
     );
+}
+
+#[test]
+fn a_durable_result_must_say_what_is_synced_and_how_often() {
+    let durable = |wal_sync: Option<&str>, syncs: Option<f64>| {
+        let wal_sync = wal_sync.map(str::to_owned);
+        reasons(move |result| {
+            (result.durable, result.wal_sync, result.fsyncs_per_write) = (Some(true), wal_sync, syncs);
+            result.null_because.insert("fsyncs_per_write".into(), "no counter".into());
+        })
+    };
+    assert_eq!(durable(Some("always"), Some(0.1)), Vec::<String>::new());
+    assert_eq!(durable(Some("never"), Some(0.0)), Vec::<String>::new());
+    assert_eq!(durable(None, Some(0.1)), ["wal_sync is null: unknown"]);
+    assert_eq!(durable(Some("always"), None), ["fsyncs_per_write is null: no counter"]);
+    let unsynced = "wal_sync is always, and no replica synced anything during the measurement";
+    assert_eq!(durable(Some("always"), Some(0.0)), [unsynced]);
 }
 
 #[test]

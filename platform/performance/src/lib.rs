@@ -10,6 +10,7 @@
 //! Latency is that of a batch, from its first submit through all retries; with a rate, from the time it was meant to be sent. A run
 //! without samples is an error, never a zero. A result says itself whether it may be quoted, and if not, why.
 
+pub mod clients;
 pub mod clock;
 pub mod derived;
 pub mod fsync_probe;
@@ -29,8 +30,11 @@ pub mod result;
 pub mod round_trips;
 pub mod run;
 pub mod schedule;
+mod scratch;
+pub mod store;
 pub mod text;
 pub mod transport;
+pub mod wal;
 pub mod windowed_load;
 pub mod workload;
 mod zipf;

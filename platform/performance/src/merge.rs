@@ -98,6 +98,7 @@ fn check_same(first_name: &str, first: &LoadResult, name: &str, part: &LoadResul
             ("protocol", result.protocol.clone()),
             ("replicas", result.replicas.to_string()),
             ("durable", format!("{:?}", result.durable)),
+            ("wal_sync", format!("{:?}", result.wal_sync)),
             ("cluster_id", cluster.to_string()),
             ("batch", batch.to_string()),
         ]

@@ -27,6 +27,8 @@ pub struct ReplicaStatus {
     pub incarnation: Option<String>,
     /// Whether anything survives the process.
     pub durable: Option<bool>,
+    /// When its log is synced: `always` or `never`; none with recovery off.
+    pub wal_sync: Option<String>,
     /// Its role, in the protocol's own word.
     pub role: Option<String>,
     /// Its term or view.

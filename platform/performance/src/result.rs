@@ -99,6 +99,9 @@ pub struct LoadResult {
     pub replicas: usize,
     /// Whether what was acknowledged survives the processes.
     pub durable: Option<bool>,
+    /// When the replicas' logs are synced: `always` or `never`; null if nothing is durable.
+    #[serde(default)]
+    pub wal_sync: Option<String>,
     /// Whether the figures may be quoted.
     pub valid: bool,
     /// Why not.
@@ -120,7 +123,7 @@ pub struct LoadResult {
     pub in_flight_standard_error: f64,
     /// `in_flight_mean` divided by (`batches_per_s` times mean latency): 1 by Little's law.
     pub little_law_ratio: Option<f64>,
-    /// Time of a sync of 4 KiB on the device.
+    /// Time of a sync: of the slowest replica's log in the run where logs are synced, else of 4 KiB by a probe before it.
     pub fsync_ms: Option<MedianAndTailMs>,
     /// Round trips between replicas in the measurement, by the leader's heartbeats: also how late heartbeats and votes were handled.
     pub rtt_ms: Option<RoundTripMs>,

@@ -10,7 +10,7 @@ use crate::memory::MemoryWatch;
 use crate::monitor::{Progress, Watched, watch};
 use crate::plan::LoadPlan;
 use crate::recording::Recording;
-use crate::replicas::{Statuses, read_statuses};
+use crate::replicas::{ReplicaStatus, Statuses, read_statuses};
 use crate::result::{FailureCounts, LoadAverage, LoadResult, MedianAndTailMs};
 use crate::schedule::Schedule;
 use crate::windowed_load::{WindowedLoad, WindowedLoadOptions};
@@ -78,9 +78,11 @@ pub fn run(plan: &LoadPlan, stop: &Arc<AtomicBool>, mut progress: Progress) -> R
     let replicas = plan.cluster.replicas();
     let before = read_statuses(replicas);
     warn_of_missing(plan, &before, &mut progress);
-    let durable = durable(&before);
+    let durable = agreed(&before, |status| status.durable);
+    let wal_sync = agreed(&before, |status| status.wal_sync.clone());
     let mut nulls = BTreeMap::new();
-    let fsync = sync_time(plan, durable, &before, &mut nulls);
+    // Only a synced log tells what a sync takes; that is asked for at the end of the measurement.
+    let probed = (wal_sync.as_deref() != Some("always")).then(|| probe(plan, &mut nulls)).flatten();
     let (clock, generators) = start(plan, &mut progress)?;
     let watched: Vec<Watched> = generators
         .iter()
@@ -111,6 +113,10 @@ pub fn run(plan: &LoadPlan, stop: &Arc<AtomicBool>, mut progress: Progress) -> R
     if !sound {
         return Err(LoadError::Generator);
     }
+    let fsync = match wal_sync.as_deref() {
+        Some("always") => slowest_sync(&at_end.statuses, &mut nulls),
+        _ => probed,
+    };
     let after = read_statuses(replicas);
     let finished = Finished {
         clock,
@@ -125,6 +131,7 @@ pub fn run(plan: &LoadPlan, stop: &Arc<AtomicBool>, mut progress: Progress) -> R
         started_unix_ms,
         fsync,
         durable,
+        wal_sync,
     };
     finished.result(plan, nulls, LoadAverage { before: load_before, after: load_average() })
 }
@@ -143,30 +150,29 @@ fn warn_of_missing(plan: &LoadPlan, statuses: &Statuses, progress: &mut Progress
     }
 }
 
-/// Whether the cluster is durable, if all replicas that answer agree.
-fn durable(statuses: &Statuses) -> Option<bool> {
-    let mut answers = statuses.values().flatten().map(|status| status.durable);
+/// What all replicas that answer say, if they say the same.
+fn agreed<T: PartialEq>(statuses: &Statuses, what: impl Fn(&ReplicaStatus) -> Option<T>) -> Option<T> {
+    let mut answers = statuses.values().flatten().map(what);
     let first = answers.next()??;
-    answers.all(|answer| answer == Some(first)).then_some(first)
+    answers.all(|answer| answer.as_ref() == Some(&first)).then_some(first)
 }
 
-fn sync_time(
-    plan: &LoadPlan,
-    durable: Option<bool>,
-    statuses: &Statuses,
-    nulls: &mut BTreeMap<String, String>,
-) -> Option<MedianAndTailMs> {
-    let result = if durable == Some(true) {
-        let times = statuses.values().flatten().filter_map(|status| status.fsync_ms);
-        let slowest = times.max_by(|one, other| one.p50.total_cmp(&other.p50));
-        slowest
-            .map(|times| MedianAndTailMs { p50: times.p50, p99: times.p99 })
-            .ok_or_else(|| "the replicas are durable, but none says how long its syncs take".to_owned())
-    } else {
-        let folder = &plan.probe_folder;
-        fsync_probe::probe(folder).map_err(|error| format!("the probe in {} failed: {error}", folder.display()))
-    };
-    result.map_err(|reason| nulls.insert("fsync_ms".to_owned(), reason)).ok()
+/// The times of the replica whose syncs take longest.
+fn slowest_sync(statuses: &Statuses, nulls: &mut BTreeMap<String, String>) -> Option<MedianAndTailMs> {
+    let times = statuses.values().flatten().filter_map(|status| status.fsync_ms);
+    let slowest = times.max_by(|one, other| one.p50.total_cmp(&other.p50));
+    if slowest.is_none() {
+        let reason = "the replicas sync their logs, but none says how long that takes";
+        nulls.insert("fsync_ms".to_owned(), reason.to_owned());
+    }
+    slowest.map(|times| MedianAndTailMs { p50: times.p50, p99: times.p99 })
+}
+
+fn probe(plan: &LoadPlan, nulls: &mut BTreeMap<String, String>) -> Option<MedianAndTailMs> {
+    let folder = &plan.probe_folder;
+    let probed = fsync_probe::probe(folder);
+    let reason = |error| format!("the probe in {} failed: {error}", folder.display());
+    probed.map_err(|error| nulls.insert("fsync_ms".to_owned(), reason(error))).ok()
 }
 
 /// Starts all generators together once all are connected.

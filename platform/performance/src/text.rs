@@ -12,7 +12,11 @@ pub fn render(result: &LoadResult) -> String {
     };
     let latency = &result.latency_ms;
     let durability = match result.durable {
-        Some(true) => "durable",
+        Some(true) => match result.wal_sync.as_deref() {
+            Some("always") => "durable, each write synced",
+            Some("never") => "durable against the death of processes only (wal_sync: never)",
+            _ => "durable, unknown whether synced",
+        },
         Some(false) => "NOT durable (recovery is off)",
         None => "durability unknown",
     };
@@ -56,6 +60,7 @@ pub fn render(result: &LoadResult) -> String {
         None => format!("- ({})", result.null_because.get(key).map_or("unknown", String::as_str)),
     };
     line("device sync, p50", optional(result.fsync_ms.map(|times| times.p50), "fsync_ms", " ms"));
+    line("syncs a write", optional(result.fsyncs_per_write, "fsyncs_per_write", " over all replicas"));
     line("round trip, ms", round_trip(result));
     line("leader batch, mean", optional(result.leader_batch_mean, "leader_batch_mean", " batches an append"));
     let split = |leader: Option<f64>, follower: Option<f64>, client: Option<f64>| {
@@ -172,5 +177,11 @@ mod tests {
         (result.valid, result.invalid_because) = (false, vec!["a reason".into()]);
         let text = render(&result);
         assert!(text.ends_with("NOT VALID            a reason\n") && !text.contains("yes"), "{text}");
+        assert!(text.contains("syncs a write        - (recovery is off: nothing is synced)"), "{text}");
+        (result.durable, result.wal_sync) = (Some(true), Some("always".to_owned()));
+        result.fsyncs_per_write = Some(0.25);
+        let text = render(&result);
+        assert!(text.contains("durable, each write synced"), "{text}");
+        assert!(text.contains("syncs a write        0.250 over all replicas"), "{text}");
     }
 }

@@ -18,11 +18,14 @@ use tempfile::TempDir;
 /// How long anything may take before a test gives up on it. Generous: the machine may be busy.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The built binary; built on the first call with the settings of the running tests.
+/// The built binary; built on the first call with the settings of the running tests, unless `QUORATE_BINARY` names one.
 #[must_use]
 pub fn quorate_binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| {
+        if let Some(binary) = std::env::var_os("QUORATE_BINARY") {
+            return PathBuf::from(binary);
+        }
         let output = Command::new(env!("CARGO"))
             .args(["build", "--quiet", "--locked", "-p", "quorate", "--message-format", "json"])
             .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
@@ -52,6 +55,8 @@ pub struct Surroundings {
     pub descriptors: Option<u64>,
     /// Members whose process is not started: the test plays them.
     pub absent: BTreeSet<u32>,
+    /// Data directories that are not where they usually are.
+    pub data: BTreeMap<u32, PathBuf>,
 }
 
 /// A cluster of real processes.
@@ -109,6 +114,9 @@ impl Cluster {
         };
         let (ports, http_ports) = (ports_of("port"), ports_of("http_port"));
         let mut cluster = Cluster { _turn: turn, folder, surroundings, replicas: BTreeMap::new(), ports, http_ports };
+        if template["recovery_enabled"] == true {
+            (1..=count).for_each(|id| cluster.initialize(id));
+        }
         for id in (1..=count).filter(|id| !cluster.surroundings.absent.contains(id)).collect::<Vec<u32>>() {
             cluster.spawn(id);
         }
@@ -135,10 +143,71 @@ impl Cluster {
         self.folder.path().join(name)
     }
 
+    /// Makes a replica's data directory.
+    pub fn initialize(&self, id: u32) {
+        let (file, id_text, data) = (self.file(), id.to_string(), self.data(id));
+        let arguments = ["init", "--bootstrap", "--config", &file, "--id", &id_text, "--data-dir", data.to_str().unwrap()];
+        let output = quorate(&arguments);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// A replica's data directory.
+    #[must_use]
+    pub fn data(&self, id: u32) -> PathBuf {
+        self.surroundings.data.get(&id).cloned().unwrap_or_else(|| self.path(&format!("data {id}")))
+    }
+
+    /// The members of the cluster.
+    #[must_use]
+    pub fn ids(&self) -> Vec<u32> {
+        self.ports.keys().copied().collect()
+    }
+
+    /// Position and digest of a replica's state, as it says them.
+    #[must_use]
+    pub fn digest(&self, id: u32) -> Option<(u64, String)> {
+        let url = format!("http://127.0.0.1:{}/digest", self.http_ports[&id]);
+        let agent: ureq::Agent = ureq::Agent::config_builder().timeout_global(Some(PATIENCE)).build().into();
+        let text = agent.get(&url).call().ok()?.body_mut().read_to_string().ok()?;
+        let value: Value = serde_json::from_str(&text).ok()?;
+        Some((value["position"].as_u64()?, value["digest"].as_str()?.to_owned()))
+    }
+
+    /// Waits until all these replicas have executed equally far, and checks that their states are equal there.
+    pub fn assert_equal_states(&self, ids: &[u32]) {
+        self.wait_until("everyone has executed equally far, with equal states", |cluster| {
+            let digests: Vec<Option<(u64, String)>> = ids.iter().map(|id| cluster.digest(*id)).collect();
+            let Some(first) = &digests[0] else { return false };
+            let all_there = digests.iter().all(|digest| digest.as_ref().is_some_and(|(position, _)| *position == first.0));
+            if all_there {
+                assert!(digests.iter().all(|digest| digest.as_ref() == Some(first)), "states differ: {digests:?}");
+            }
+            all_there
+        });
+    }
+
+    /// Waits for the end of a process that ends by itself; gives its exit code.
+    pub fn wait_for_end(&mut self, id: u32) -> Option<i32> {
+        let mut child = self.replicas.get_mut(&id).unwrap().take().unwrap();
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match child.try_wait().unwrap() {
+                Some(status) => return status.code(),
+                None if Instant::now() > end => {
+                    let _ = child.kill();
+                    let _ = child.wait();
+                    panic!("replica {id} does not end:\n{}", self.log(id));
+                }
+                // Nothing tells when a process ends but asking it.
+                None => std::thread::sleep(Duration::from_millis(20)),
+            }
+        }
+    }
+
     /// Starts a replica's process.
     pub fn spawn(&mut self, id: u32) {
         let log = File::options().create(true).append(true).open(self.path(&format!("replica {id}.log"))).unwrap();
-        let data = self.path(&format!("data {id}"));
+        let data = self.data(id);
         let mut command = match self.surroundings.descriptors {
             None => Command::new(quorate_binary()),
             Some(descriptors) => {
@@ -247,8 +316,12 @@ impl Cluster {
         let end = Instant::now() + PATIENCE;
         while !condition(self) {
             if Instant::now() > end {
-                let logs: Vec<String> =
-                    self.replicas.keys().map(|id| format!("replica {id}:\n{}", self.log(*id))).collect();
+                let shown = |id: &u32| {
+                    let mut status = self.try_status(*id).unwrap_or_default();
+                    status.as_object_mut().map(|status| status.remove("settings"));
+                    format!("replica {id}:\n{}\nit says now: {status}", self.log(*id))
+                };
+                let logs: Vec<String> = self.replicas.keys().map(shown).collect();
                 panic!("not within {PATIENCE:?}: {what}\n{}", logs.join("\n"));
             }
             // Nothing tells when a status changes; asking all the time would take the cores from those that are asked.

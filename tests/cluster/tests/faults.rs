@@ -117,7 +117,7 @@ fn with_two_of_four_standing_still_nothing_hangs_and_all_catch_up_afterwards() {
 }
 
 #[test]
-fn a_replica_that_stood_still_for_longer_than_the_log_is_visibly_in_need_of_a_snapshot() {
+fn a_replica_that_stood_still_for_longer_than_the_log_is_visibly_behind_and_caught_up_by_a_snapshot() {
     let cluster = Cluster::start(3, &json!({ "log_memory_limit_bytes": 10_485_760 }));
     let leader = cluster.leader();
     let stopped = (1..=3).find(|id| *id != leader).unwrap();
@@ -142,11 +142,10 @@ fn a_replica_that_stood_still_for_longer_than_the_log_is_visibly_in_need_of_a_sn
     });
     let _ = load.finish();
     cluster.signal(stopped, Signal::CONT);
-    cluster.wait_until("the leader says what the replica needs", |cluster| {
-        let status = cluster.status(cluster.leader());
-        let peers = status["peers"].as_array().unwrap();
-        peers.iter().any(|peer| peer["id"] == stopped && peer["state"] == "needs_snapshot")
+    cluster.wait_until("it has installed a snapshot", |cluster| {
+        cluster.try_status(stopped).is_some_and(|status| status["snapshots"]["installed"].as_u64().unwrap() > 0)
     });
+    cluster.assert_equal_states(&[1, 2, 3]);
 }
 
 #[test]

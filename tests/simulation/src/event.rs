@@ -1,6 +1,6 @@
 //! What the world has to do, in the order of its clock.
 
-use crate::plan::Fault;
+use crate::fault::Fault;
 use crate::snapshots::Served;
 use quorate_framework::LinkId;
 use quorate_framework::{

@@ -17,6 +17,7 @@ pub mod clock;
 pub mod command;
 pub mod coverage;
 pub mod event;
+pub mod fault;
 pub mod model;
 pub mod network;
 pub mod oracle;

@@ -1,21 +1,24 @@
 //! A simulated replica: the shipped driver, core, executor, log and recovery, with a simulated clock, disk and life.
 
+mod start;
+
+pub use start::{Started, executor_of, wal_settings};
+
 use crate::clock::Clock;
-use crate::model::{Contents, Model};
+use crate::fault::{About, CutSoon};
+use crate::model::Model;
 use crate::oracle::Violation;
-use crate::plan::{About, CrashMode, CutSoon, Plan};
-use crate::protocol::{ContentsOf, RecordOf, SimulatedProtocol};
+use crate::plan::{CrashMode, Plan};
+use crate::protocol::{RecordOf, SimulatedProtocol};
 use crate::random::SimulatedRandom;
 use crate::rot::Rot;
-use crate::snapshots::{Snapshots, restore};
+use crate::snapshots::Snapshots;
 use crate::wal::Wal;
-use quorate_executor::{KvExecutor, MemoryStore, ReplicatedLimits, SnapshotName};
+use quorate_executor::{KvExecutor, MemoryStore};
 use quorate_framework::vfs::Vfs;
-use quorate_framework::{
-    ClusterId, Forming, Incarnation, MemberClaim, Position, RecoverySpec, ReplicaId, SnapshotBase, Time,
-};
-use quorate_node::driver::{Driver, DriverSettings, Durability, TurnInput, TurnOutput};
-use quorate_recovery::{BootId, Identity, Metadata, RecoveryBase, RecoveryError, StartOptions, WalSettings, WalSync};
+use quorate_framework::{ClusterId, Incarnation, ReplicaId, Time};
+use quorate_node::driver::{Driver, TurnInput, TurnOutput};
+use quorate_recovery::{BootId, Identity, RecoveryBase};
 use quorate_simulated_disk::{CrashPolicy, Fault, SimulatedDisk, Trigger};
 use std::time::Duration;
 
@@ -54,24 +57,6 @@ impl<P: SimulatedProtocol> Running<P> {
     pub fn has_failed(&self) -> bool {
         self.wal.as_ref().is_some_and(|wal| wal.has_failed)
     }
-}
-
-/// How a start ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Started {
-    /// It runs.
-    Runs {
-        /// Unreported records that had survived.
-        kept: usize,
-        /// Bytes of a torn tail that were cut.
-        torn_bytes: u64,
-        /// Whether it had to take a new incarnation.
-        is_another: bool,
-    },
-    /// It refused.
-    Refused(String),
-    /// The power was cut meanwhile.
-    CutOff,
 }
 
 /// A replica, alive or not.
@@ -118,7 +103,12 @@ impl<P: SimulatedProtocol> Process<P> {
     ///
     /// # Errors
     /// A [`Violation`] if that fails.
-    pub fn new(replica: ReplicaId, plan: &Plan, rate: u64, mut random: SimulatedRandom) -> Result<Process<P>, Violation> {
+    pub fn new(
+        replica: ReplicaId,
+        plan: &Plan,
+        rate: u64,
+        mut random: SimulatedRandom,
+    ) -> Result<Process<P>, Violation> {
         let disk = SimulatedDisk::new(random.draw());
         let mut process = Process {
             replica,
@@ -156,8 +146,7 @@ impl<P: SimulatedProtocol> Process<P> {
     fn init(&mut self) -> Result<(), Violation> {
         let mut random = self.random.fork();
         let made = RecoveryBase::<RecordOf<P>>::init(&self.disk.mount(), &self.identity(), &mut move || random.draw());
-        let metadata =
-            made.map_err(|error| Violation::new("init", format!("replica {}: {error}", self.replica)))?;
+        let metadata = made.map_err(|error| Violation::new("init", format!("replica {}: {error}", self.replica)))?;
         self.incarnation = metadata.incarnation;
         self.start_counter = 0;
         self.model = Model::default();
@@ -218,214 +207,10 @@ impl<P: SimulatedProtocol> Process<P> {
     pub fn disk_works_at(&self, now: Time) -> Time {
         [self.paused_until, self.disk_hangs_until].into_iter().flatten().fold(now, Time::max)
     }
-
-    /// Starts the process with what its disk holds; with recovery off, as a new incarnation.
-    ///
-    /// # Errors
-    /// A [`Violation`]: what was found is not what must be there, or a start was refused without a reason.
-    pub fn start(&mut self, plan: &Plan) -> Result<Started, Violation> {
-        self.life += 1;
-        match plan.crash_mode {
-            CrashMode::Durable => self.start_durable(plan),
-            CrashMode::InMemory => {
-                self.disk = SimulatedDisk::new(self.random.draw());
-                self.incarnation = Incarnation(self.random.draw());
-                self.start_counter = 1;
-                let state = <RecordOf<P> as RecoverySpec>::State::default();
-                let executor = KvExecutor::new(MemoryStore::new(), ReplicatedLimits::default());
-                self.run(plan, Beginning { state, members: None, snapshot: None, executor, wal: None });
-                Ok(Started::Runs { kept: 0, torn_bytes: 0, is_another: false })
-            }
-        }
-    }
-
-    fn start_durable(&mut self, plan: &Plan) -> Result<Started, Violation> {
-        let mut random = self.random.fork();
-        let options = StartOptions {
-            identity: self.identity(),
-            boot: self.boot,
-            settings: wal_settings(plan),
-            random: Box::new(move || random.draw()),
-        };
-        let vfs = self.disk.mount();
-        let recovered = match RecoveryBase::<RecordOf<P>>::open(Box::new(vfs.clone()), options) {
-            Ok(recovered) => recovered,
-            Err(error) => return self.not_started(&vfs, &error),
-        };
-        let metadata = recovered.pump.metadata().clone();
-        let is_another = recovered.report.incarnation_given_up.is_some();
-        let found: ContentsOf<P> = Contents {
-            state: recovered.state.clone(),
-            members: metadata.members.clone(),
-            snapshot: metadata.snapshot.clone(),
-        };
-        let kept = match self.judge(&found, &metadata, is_another)? {
-            Judgement::Explained(kept) => kept,
-            Judgement::RotTakenForATear => {
-                drop(recovered);
-                self.wipe()?;
-                return Ok(Started::Refused("rot taken for a tear".to_owned()));
-            }
-        };
-        let executor = match executor_of(&vfs, metadata.snapshot.as_ref()) {
-            Ok(executor) => executor,
-            Err(reason) => return self.refused(&vfs, reason),
-        };
-        let torn_bytes = recovered.report.torn_bytes_cut;
-        self.model.restarted(found);
-        self.incarnation = metadata.incarnation;
-        self.start_counter = metadata.start_counter;
-        self.rot = None;
-        self.run(
-            plan,
-            Beginning {
-                state: recovered.state,
-                members: metadata.members,
-                snapshot: metadata.snapshot,
-                executor,
-                wal: Some(Wal::new(recovered.pump)),
-            },
-        );
-        Ok(Started::Runs { kept, torn_bytes, is_another })
-    }
-
-    /// Compares what a start has found with what must be there.
-    fn judge(
-        &mut self,
-        found: &ContentsOf<P>,
-        metadata: &Metadata,
-        is_another: bool,
-    ) -> Result<Judgement, Violation> {
-        if is_another {
-            // It was never synced, and the power was cut: it says itself that it may have forgotten promises.
-            self.has_lost_its_data = true;
-            return match metadata.members {
-                None => Ok(Judgement::Explained(0)),
-                Some(_) => Err(self.violation("a given up incarnation kept its member vector")),
-            };
-        }
-        if metadata.incarnation != self.incarnation || metadata.start_counter <= self.start_counter {
-            return Err(self.violation(&format!(
-                "start {} of incarnation {} follows start {} of {}",
-                metadata.start_counter, metadata.incarnation, self.start_counter, self.incarnation
-            )));
-        }
-        let explained = self
-            .model
-            .explain(found, P::is_same)
-            .map_err(|error| Violation::new("records", format!("replica {}: {error}", self.replica)))?;
-        match explained {
-            Some(kept) => Ok(Judgement::Explained(kept)),
-            None if self.rot.as_ref().is_some_and(|rot| rot.may_look_torn) => Ok(Judgement::RotTakenForATear),
-            None => Err(self.violation(&format!(
-                "the start found {}, and what was reported durable is {}",
-                P::describe(found),
-                P::describe(&self.model.durable)
-            ))),
-        }
-    }
-
-    fn violation(&self, what: &str) -> Violation {
-        Violation::new("durability", format!("replica {} (life {}): {what}", self.replica, self.life))
-    }
-
-    fn not_started(&mut self, vfs: &SimulatedDisk, error: &RecoveryError) -> Result<Started, Violation> {
-        self.refused(vfs, error.to_string())
-    }
-
-    fn refused(&mut self, vfs: &SimulatedDisk, reason: String) -> Result<Started, Violation> {
-        if !is_alive(vfs) {
-            self.booted();
-            return Ok(Started::CutOff);
-        }
-        self.disk.kill();
-        if self.rot.is_some() {
-            self.is_ruined = true;
-            return Ok(Started::Refused(reason));
-        }
-        if self.disk_is_ill {
-            return Ok(Started::Refused(reason));
-        }
-        Err(Violation::new("refused start", format!("replica {}: {reason}", self.replica)))
-    }
-
-    fn run(&mut self, plan: &Plan, beginning: Beginning<P>) {
-        let Beginning { state, members, snapshot, executor, wal } = beginning;
-        let claim = MemberClaim {
-            incarnation: self.incarnation,
-            formed_on: None,
-            start_counter: self.start_counter,
-            start_nonce: self.random.draw(),
-        };
-        let seed = (1..=plan.replicas).map(ReplicaId).collect();
-        let forming = Forming::new(self.replica, claim, seed, members);
-        let (durability, is_durable) = match plan.crash_mode {
-            CrashMode::Durable => (Durability::External, true),
-            CrashMode::InMemory => (Durability::InMemory, false),
-        };
-        let settings =
-            DriverSettings { validate: plan.validate, snapshots: true, ..DriverSettings::new(durability) };
-        let mut random = self.random.fork();
-        let driver = Driver::new(P::core(plan, self.replica), settings, forming, Box::new(move || random.draw()));
-        let vfs = self.disk.mount();
-        let snapshots = Snapshots::new(CLUSTER, is_durable, vfs.clone(), snapshot, self.random.fork());
-        self.running = Some(Running {
-            recovered_log_bytes: P::recovered_log_bytes(&state),
-            driver: driver.with_recovered(state).with_executed(executor.executed()),
-            executor,
-            input: TurnInput::new(),
-            output: TurnOutput::new(),
-            turn_at: None,
-            wal,
-            vfs,
-            snapshots,
-            is_writing_snapshot: false,
-            transactions: 0,
-        });
-    }
-}
-
-/// What a process begins with.
-struct Beginning<P: SimulatedProtocol> {
-    state: <RecordOf<P> as RecoverySpec>::State,
-    members: Option<quorate_framework::MemberVector>,
-    snapshot: Option<SnapshotBase>,
-    executor: KvExecutor<MemoryStore>,
-    wal: Option<Wal<RecordOf<P>>>,
-}
-
-enum Judgement {
-    /// So many unreported records survived, and nothing else is amiss.
-    Explained(usize),
-    /// The last group rotted before another vouched for it: declined in docs/STORAGE-FORMAT.md, section 7.
-    RotTakenForATear,
-}
-
-/// The settings of the log under a plan.
-#[must_use]
-pub fn wal_settings(plan: &Plan) -> WalSettings {
-    WalSettings {
-        sync: if plan.log_is_synced { WalSync::Always } else { WalSync::Never },
-        segment_bytes: plan.segment_bytes,
-        group_records: plan.group_records,
-        free_segments: 2,
-        ..WalSettings::default()
-    }
 }
 
 /// Whether a process's view of its disk is one of the disk's present life.
 #[must_use]
 pub fn is_alive(vfs: &SimulatedDisk) -> bool {
     vfs.list().is_ok()
-}
-
-/// The state of a store in memory at a start: the named snapshot, or nothing. Files of other snapshots are strays, and removed.
-fn executor_of(vfs: &SimulatedDisk, named: Option<&SnapshotBase>) -> Result<KvExecutor<MemoryStore>, String> {
-    let keep: Vec<SnapshotName> = named.map(|base| SnapshotName::Complete(base.position)).into_iter().collect();
-    SnapshotName::remove_others(vfs, &keep).map_err(|error| error.to_string())?;
-    let Some(base) = named.filter(|base| base.position > Position::ZERO) else {
-        return Ok(KvExecutor::new(MemoryStore::new(), ReplicatedLimits::default()));
-    };
-    let file = vfs.open(&SnapshotName::Complete(base.position).path()).map_err(|error| error.to_string())?;
-    restore(file, CLUSTER, base).map_err(|error| format!("the snapshot at {}: {error}", base.position))
 }

@@ -38,7 +38,13 @@ pub trait Watch<C: Consensus>: Default {
     ///
     /// # Errors
     /// The first [`Violation`].
-    fn after_turn(&mut self, at: Moment, core: &C, commands: &[ExecutorCommand]) -> Result<(), Violation>;
+    fn after_turn(
+        &mut self,
+        at: Moment,
+        core: &C,
+        commands: &[ExecutorCommand],
+        coverage: &mut Coverage,
+    ) -> Result<(), Violation>;
 
     /// Looks at what a replica is about to say, against what its disk reported durable.
     ///

@@ -24,7 +24,8 @@ pub struct Rot {
 /// Flips a bit somewhere on a disk that is at rest: its process is dead, and all of it is durable. None if nothing is there.
 pub fn strike<R: RecoverySpec>(disk: &SimulatedDisk, random: &mut SimulatedRandom) -> Option<Rot> {
     let files = disk.list().ok()?;
-    let files: Vec<&PathBuf> = files.iter().filter(|file| disk.contents(file).is_some_and(|bytes| !bytes.is_empty())).collect();
+    let files: Vec<&PathBuf> =
+        files.iter().filter(|file| disk.contents(file).is_some_and(|bytes| !bytes.is_empty())).collect();
     let file = (*files.get(random.below(files.len() as u64) as usize)?).clone();
     let mut groups: Vec<(u64, u64)> = Vec::new();
     let copy = disk.copy(random.draw());

@@ -19,7 +19,7 @@ const PROGRESS_BOUND: Duration = Duration::from_secs(30);
 const SETTLE: Duration = Duration::from_secs(2);
 
 /// What must have occurred at least once over a suite of runs.
-pub const EXPECTED: [&str; 74] = [
+pub const EXPECTED: [&str; 77] = [
     "fault: kill",
     "fault: power cut, synced only",
     "fault: power cut, everything",
@@ -53,11 +53,14 @@ pub const EXPECTED: [&str; 74] = [
     "disk: power cut inside an operation",
     "disk: failed",
     "disk: full",
+    "disk: a leader gave up because its disk hung",
     "disk: checked against the worst cut",
+    "disk: checked against a torn write",
     "start: unreported records survived",
     "start: torn tail cut",
     "start: incarnation given up",
     "start: from a snapshot",
+    "start: interrupted install finished",
     "start: cut off",
     "start: refused, rot",
     "start: refused, ill disk",
@@ -74,13 +77,13 @@ pub const EXPECTED: [&str; 74] = [
     "snapshot: begun",
     "snapshot: asked for",
     "snapshot: fetch begun",
-    "snapshot: fetch cancelled",
     "snapshot: chunk served",
     "snapshot: chunk out of place",
     "snapshot: gone",
     "snapshot: a newer one while one is served",
     "snapshot: loaded",
-    "snapshot: installed",
+    "snapshot: installed, durable",
+    "snapshot: installed, in memory",
     "snapshot: log forgotten",
     "snapshot: fetcher gone",
     "snapshot: server gone",
@@ -111,6 +114,10 @@ pub struct Report {
     pub frames_answered: u64,
     /// How much virtual time passed.
     pub virtual_time: Duration,
+    /// The highest term or view at the end.
+    pub highest_view: u64,
+    /// Bytes in use on the fullest disk at the end.
+    pub disk_bytes: u64,
 }
 
 /// Runs the plan of a seed.
@@ -138,6 +145,8 @@ pub fn run_protocol<P: SimulatedProtocol>(plan: Plan, keep_all: bool) -> Report 
                 event_log: String::new(),
                 frames_answered: 0,
                 virtual_time: Duration::ZERO,
+                highest_view: 0,
+                disk_bytes: 0,
             };
         }
     };
@@ -152,6 +161,8 @@ pub fn run_protocol<P: SimulatedProtocol>(plan: Plan, keep_all: bool) -> Report 
         event_log: world.event_log(),
         frames_answered: world.clients.iter().map(|client| client.frames_answered).sum(),
         virtual_time: world.now.since(Time::ZERO),
+        highest_view: world.highest_view(),
+        disk_bytes: world.disk_bytes(),
         coverage: world.coverage,
     }
 }
@@ -196,7 +207,8 @@ fn until_equal<P: SimulatedProtocol>(world: &mut World<P>) -> Result<(), Violati
             return Ok(());
         }
         if world.now >= deadline {
-            let what = format!("{PROGRESS_BOUND:?} after the last request replicas {able:?} have executed up to {executed:?}");
+            let what =
+                format!("{PROGRESS_BOUND:?} after the last request replicas {able:?} have executed up to {executed:?}");
             return Err(Violation::new("equality", what));
         }
         pass(world, SLICE)?;

@@ -1,10 +1,14 @@
 //! The snapshots of a simulated replica: taken, served, fetched and installed with the shipped writer, file and reader, one step after the
 //! other. The order of what becomes durable is the node's.
 
+mod fetch;
+
+pub use fetch::{Wants, restore};
+
 use crate::random::SimulatedRandom;
-use quorate_executor::snapshot::MemoryLoader;
+use fetch::Fetch;
 use quorate_executor::{
-    KvExecutor, MemoryStore, MemoryView, Restore, SnapshotError, SnapshotFile, SnapshotName, SnapshotReader, SnapshotWriter,
+    KvExecutor, MemoryStore, MemoryView, SnapshotError, SnapshotFile, SnapshotName, SnapshotWriter,
 };
 use quorate_framework::vfs::{Vfs, VfsFile};
 use quorate_framework::{ClusterId, Position, ReplicaId, ServedSnapshot, SnapshotBase, SnapshotId, Ticket, Time};
@@ -14,8 +18,6 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// A source that says nothing for this long is given up.
-const SOURCE_PATIENCE: Duration = Duration::from_secs(3);
 /// Least time between two signs of a peer's progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -33,23 +35,6 @@ struct Writing {
     file: SnapshotFile,
     /// All bytes are written; what is missing is the sync and the name.
     is_complete: bool,
-}
-
-/// A state made of a fetched snapshot.
-struct Loaded {
-    executor: KvExecutor<MemoryStore>,
-    base: SnapshotBase,
-    ready: Ready,
-}
-
-/// One that is being fetched.
-struct Fetch {
-    from: ReplicaId,
-    snapshot: ServedSnapshot,
-    /// None once it was loaded.
-    file: Option<SnapshotFile>,
-    heard_at: Time,
-    loaded: Option<Loaded>,
 }
 
 /// What the metadata name.
@@ -77,22 +62,6 @@ pub enum Served {
     Chunk(Vec<u8>),
     /// The snapshot is not served to this peer (any more), or cannot be read.
     Gone,
-}
-
-/// What a fetch wants next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wants {
-    /// Bytes from this offset on.
-    Chunk {
-        /// From whom.
-        from: ReplicaId,
-        /// The offset.
-        offset: u64,
-    },
-    /// To be checked and loaded.
-    Load,
-    /// Nothing.
-    Nothing,
 }
 
 /// The snapshots of one process.
@@ -148,8 +117,7 @@ impl Snapshots {
 
     fn open_ready(&mut self, position: Position) -> std::io::Result<Ready> {
         let file = self.vfs.open(&SnapshotName::Complete(position).path())?;
-        let snapshot =
-            ServedSnapshot { id: SnapshotId(self.random.draw()), position, length_bytes: file.length()? };
+        let snapshot = ServedSnapshot { id: SnapshotId(self.random.draw()), position, length_bytes: file.length()? };
         Ok(Ready { snapshot, file: Rc::from(file) })
     }
 
@@ -178,11 +146,14 @@ impl Snapshots {
 
     fn offer_newest(&mut self, now: Time) {
         let Some(ready) = self.newest.clone() else { return };
-        let of_use = |at_least: &mut Position| *at_least <= ready.snapshot.position;
-        for (to, _) in self.waiting.extract_if(.., |_, at_least| of_use(at_least)) {
-            self.served.insert(to, (ready.clone(), now));
-            self.events.push(SnapshotEvent::Ready { to, snapshot: ready.snapshot });
-        }
+        self.waiting.retain(|to, at_least| {
+            let is_of_use = *at_least <= ready.snapshot.position;
+            if is_of_use {
+                self.served.insert(*to, (ready.clone(), now));
+                self.events.push(SnapshotEvent::Ready { to: *to, snapshot: ready.snapshot });
+            }
+            !is_of_use
+        });
         self.asked &= !self.waiting.is_empty();
     }
 
@@ -220,12 +191,6 @@ impl Snapshots {
     #[must_use]
     pub fn wants_a_name(&self) -> bool {
         !self.wanted.is_empty()
-    }
-
-    /// Whether one is being fetched.
-    #[must_use]
-    pub fn is_fetching(&self) -> bool {
-        self.fetch.as_ref().is_some_and(|fetch| fetch.loaded.is_none())
     }
 
     /// Whether one is served to somebody.
@@ -316,19 +281,21 @@ impl Snapshots {
         self.naming.push((ticket, then));
     }
 
-    /// Everything up to a ticket is durable.
-    pub fn durable(&mut self, ticket: Ticket) {
-        let mut named_another = false;
+    /// Everything up to a ticket is durable; whether that makes an install count.
+    pub fn durable(&mut self, ticket: Ticket) -> bool {
+        let (mut named_another, mut installed) = (false, false);
         for (_, then) in self.naming.extract_if(.., |(naming, _)| *naming <= ticket) {
             if let Some(SnapshotEvent::Taken(position) | SnapshotEvent::Installed(position)) = then {
                 self.named_durably = position;
                 named_another = true;
+                installed |= matches!(then, Some(SnapshotEvent::Installed(_)));
             }
             self.events.extend(then);
         }
         if named_another {
             self.remove_useless_files();
         }
+        installed
     }
 
     /// What the protocol must hear.
@@ -351,58 +318,10 @@ impl Snapshots {
             keep.push(SnapshotName::Temporary(writing.base.position));
         }
         if let Some(fetch) = &self.fetch {
-            keep.extend([SnapshotName::Fetched(fetch.snapshot.id), SnapshotName::Complete(fetch.snapshot.position)]);
+            keep.extend(fetch.names());
         }
         // What stays all the same is removed by the next start.
         let _ = SnapshotName::remove_others(&self.vfs, &keep);
-    }
-
-    fn begin_fetch(&mut self, now: Time, from: ReplicaId, snapshot: ServedSnapshot) -> bool {
-        if self.fetch.as_ref().is_some_and(|fetch| fetch.snapshot.id == snapshot.id) {
-            return false;
-        }
-        self.drop_fetch();
-        match SnapshotFile::create(&self.vfs, SnapshotName::Fetched(snapshot.id)) {
-            Ok(file) => {
-                self.fetch = Some(Fetch { from, snapshot, file: Some(file), heard_at: now, loaded: None });
-                true
-            }
-            Err(_) => {
-                self.events.push(SnapshotEvent::NotFetched(snapshot.id));
-                false
-            }
-        }
-    }
-
-    fn drop_fetch(&mut self) {
-        if self.fetch.take().is_some() {
-            self.remove_useless_files();
-        }
-    }
-
-    fn not_fetched(&mut self, id: SnapshotId) {
-        self.drop_fetch();
-        self.events.push(SnapshotEvent::NotFetched(id));
-    }
-
-    /// The name of what is being fetched.
-    #[must_use]
-    pub fn fetched_id(&self) -> Option<SnapshotId> {
-        self.fetch.as_ref().map(|fetch| fetch.snapshot.id)
-    }
-
-    /// What the fetch of this name wants. A source that was silent for too long is given up.
-    pub fn wants(&mut self, now: Time, id: SnapshotId) -> Wants {
-        let Some(fetch) = self.fetch.as_ref().filter(|fetch| fetch.snapshot.id == id) else { return Wants::Nothing };
-        let Some(file) = &fetch.file else { return Wants::Nothing };
-        if file.length() >= fetch.snapshot.length_bytes {
-            return Wants::Load;
-        }
-        if now.since(fetch.heard_at) > SOURCE_PATIENCE {
-            self.not_fetched(id);
-            return Wants::Nothing;
-        }
-        Wants::Chunk { from: fetch.from, offset: file.length() }
     }
 
     /// A peer asks for bytes.
@@ -423,95 +342,4 @@ impl Snapshots {
         }
         Served::Chunk(chunk)
     }
-
-    /// An answer from the source. Whether it was of use.
-    pub fn answered(&mut self, now: Time, id: SnapshotId, offset: u64, served: &Served) -> bool {
-        let Some(fetch) = self.fetch.as_mut().filter(|fetch| fetch.snapshot.id == id) else { return false };
-        let Some(file) = &mut fetch.file else { return false };
-        match served {
-            Served::Chunk(bytes) if file.length() == offset => {
-                fetch.heard_at = now;
-                let written = file.append(bytes);
-                if written.is_err() {
-                    self.not_fetched(id);
-                }
-                true
-            }
-            // Said twice, or late.
-            Served::Chunk(_) => false,
-            Served::Gone => {
-                self.not_fetched(id);
-                true
-            }
-        }
-    }
-
-    /// Checks and loads what was fetched, and makes its file durable under its name.
-    pub fn load(&mut self, id: SnapshotId) {
-        if self.fetch.as_ref().is_none_or(|fetch| fetch.snapshot.id != id || fetch.file.is_none()) {
-            return;
-        }
-        let loaded = self.load_file();
-        match (loaded, self.fetch.as_mut()) {
-            (Ok(loaded), Some(fetch)) => {
-                fetch.loaded = Some(loaded);
-                self.events.push(SnapshotEvent::Fetched(id));
-            }
-            _ => self.not_fetched(id),
-        }
-    }
-
-    /// What was loaded and is not installed.
-    pub fn loaded(&mut self) -> Option<&mut KvExecutor<MemoryStore>> {
-        Some(&mut self.fetch.as_mut()?.loaded.as_mut()?.executor)
-    }
-
-    fn load_file(&mut self) -> Result<Loaded, SnapshotError> {
-        let failed = |source| SnapshotError::File { what: "opening what was fetched", source };
-        let Some((snapshot, file)) =
-            self.fetch.as_mut().and_then(|fetch| Some((fetch.snapshot, fetch.file.take()?)))
-        else {
-            return Err(SnapshotError::FailedBefore);
-        };
-        let path = SnapshotName::Fetched(snapshot.id).path();
-        let base = SnapshotReader::open(self.vfs.open(&path).map_err(failed)?)?.header().base.clone();
-        let executor = restore(self.vfs.open(&path).map_err(failed)?, self.cluster, &base)?;
-        if base.position != snapshot.position {
-            return Err(SnapshotError::Foreign { what: "position" });
-        }
-        file.finish(&self.vfs, base.position)?;
-        let ready = self.open_ready(base.position).map_err(failed)?;
-        Ok(Loaded { executor, base, ready })
-    }
-
-    /// The fetched state, to take the place of the present one.
-    ///
-    /// # Errors
-    /// In words, if it is not the one that is ready.
-    pub fn install(&mut self, id: SnapshotId, base: &SnapshotBase) -> Result<KvExecutor<MemoryStore>, String> {
-        let fetched = self.fetch.take_if(|fetch| fetch.snapshot.id == id).and_then(|fetch| fetch.loaded);
-        let Some(Loaded { executor, base: found, ready }) = fetched else {
-            return Err(format!("the snapshot at {} was to be installed and is not loaded", base.position));
-        };
-        if found != *base {
-            return Err(format!("the snapshot at {} is not the one that its source announced", base.position));
-        }
-        // What is being taken is of the state before.
-        self.writing = None;
-        self.newest = Some(ready);
-        self.name(found, SnapshotEvent::Installed);
-        Ok(executor)
-    }
-}
-
-/// An executor made of a snapshot file.
-///
-/// # Errors
-/// [`SnapshotError`].
-pub fn restore(
-    file: Box<dyn VfsFile>,
-    cluster: ClusterId,
-    base: &SnapshotBase,
-) -> Result<KvExecutor<MemoryStore>, SnapshotError> {
-    Ok(Restore::begin(file, cluster, base, MemoryLoader::default())?.finish()?.0)
 }

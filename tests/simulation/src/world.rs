@@ -1,24 +1,27 @@
 //! The world: replicas, network and clients on one virtual clock.
 
+mod execution;
 mod faults;
+mod lives;
 mod snapshots;
 mod storage;
 
 use crate::client::Client;
 use crate::coverage::Coverage;
 use crate::event::{Agenda, Flight, Happening};
+use crate::fault::Fault;
 use crate::network::Network;
 use crate::oracle::{Violation, check_bounds};
-use crate::plan::{CrashMode, Fault, Plan};
-use crate::process::{Process, Running, Started};
+use crate::plan::{CrashMode, Plan};
+use crate::process::{Process, Running};
 use crate::protocol::{Moment, SimulatedProtocol, Watch};
 use crate::random::SimulatedRandom;
 use bytes::Bytes;
 use quorate_framework::{
-    ClientReply, ConnectionId, Digest, ExecutorCommand, FormingStatus, FrameClass, LinkId, Outcome, PeerFrame, Position,
-    ReplicaId, Status, Time,
+    ClientReply, ConnectionId, Digest, ExecutorCommand, FormingStatus, FrameClass, PeerFrame, Position, ReplicaId,
+    Status, Time,
 };
-use quorate_node::driver::{Disconnect, Inbound, PlacedOrder, ReceivedFrame, SnapshotOrder};
+use quorate_node::driver::{Inbound, ReceivedFrame};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -27,9 +30,6 @@ use std::time::Duration;
 const LAST_EVENTS: usize = 60;
 /// How long a replica takes to begin a turn after something came in.
 const TURN_DELAY: (Duration, Duration) = (Duration::from_micros(1), Duration::from_micros(200));
-/// Pause between attempts to connect.
-const CONNECT_PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(200));
-
 /// The world.
 pub struct World<P: SimulatedProtocol> {
     /// What it was drawn from.
@@ -162,7 +162,10 @@ impl<P: SimulatedProtocol> World<P> {
             Happening::Request(replica, connection, frame) => {
                 if self.keep_all {
                     let header = &frame.header;
-                    self.note(format_args!("client {} asks {replica}: {} {}", connection.0, header.session, header.sequence));
+                    self.note(format_args!(
+                        "client {} asks {replica}: {} {}",
+                        connection.0, header.session, header.sequence
+                    ));
                 }
                 let is_listening = self.running_mut(replica).is_some();
                 if let Some(client) = self.clients.get_mut(connection.0 as usize - 1).filter(|_| !is_listening) {
@@ -174,7 +177,10 @@ impl<P: SimulatedProtocol> World<P> {
                 let number = reply.connection.0 as usize;
                 if self.keep_all {
                     let header = &reply.header;
-                    self.note(format_args!("client {number} is told: {:?} {} {}", header.status, header.session, header.sequence));
+                    self.note(format_args!(
+                        "client {number} is told: {:?} {} {}",
+                        header.status, header.session, header.sequence
+                    ));
                 }
                 self.coverage.count(reply_name(reply.header.status));
                 if let Some(client) = self.clients.get_mut(number - 1) {
@@ -264,7 +270,7 @@ impl<P: SimulatedProtocol> World<P> {
         let core = running.driver.core();
         let at = Moment { replica, life, now, members: self.plan.replicas as usize, unreported_for };
         count_commands(&mut self.coverage, &running.output.commands);
-        self.watch.after_turn(at, core, &running.output.commands)?;
+        self.watch.after_turn(at, core, &running.output.commands, &mut self.coverage)?;
         self.turns += 1;
         // A status costs as much as a turn; the states last for many turns.
         if self.turns.is_multiple_of(8) {
@@ -300,13 +306,6 @@ impl<P: SimulatedProtocol> World<P> {
         self.processes.get_mut(&replica).filter(|process| process.life == life)?.running.as_mut()
     }
 
-    fn disconnect(&mut self, replica: ReplicaId, orders: Vec<Disconnect>) {
-        for order in orders {
-            self.note(format_args!("{replica} drops its link to {}: {}", order.peer, order.reason));
-            self.drop_side(replica, order.peer, order.link);
-        }
-    }
-
     fn reply(&mut self, replies: Vec<ClientReply>) {
         for reply in replies {
             if !self.random.chance(self.plan.loss) || self.healed {
@@ -314,45 +313,6 @@ impl<P: SimulatedProtocol> World<P> {
                 self.agenda.add(at, Happening::Answer(reply));
             }
         }
-    }
-
-    /// Executes what was ordered, and in between carries out the orders about snapshots, each in its place.
-    fn execute(&mut self, replica: ReplicaId) -> Result<(), Violation> {
-        let Some(running) = self.running_mut(replica) else { return Ok(()) };
-        let mut commands = std::mem::take(&mut running.output.commands);
-        let mut done = 0;
-        for PlacedOrder { after, order } in std::mem::take(&mut running.output.orders) {
-            let first = commands.drain(..after.saturating_sub(done)).collect();
-            done = after;
-            self.apply(replica, first)?;
-            match order {
-                SnapshotOrder::Take(base) => self.take_snapshot(replica, base)?,
-                SnapshotOrder::Install { id, base } => self.install_snapshot(replica, id, &base)?,
-            }
-        }
-        self.apply(replica, commands)
-    }
-
-    fn apply(&mut self, replica: ReplicaId, commands: Vec<ExecutorCommand>) -> Result<(), Violation> {
-        let Some(running) = self.running_mut(replica).filter(|_| !commands.is_empty()) else { return Ok(()) };
-        let mut outcome = Outcome::default();
-        running
-            .executor
-            .apply(commands, &mut outcome)
-            .map_err(|error| Violation::new("executor", format!("replica {replica}: {error}")))?;
-        running.transactions += outcome.transactions;
-        running.driver.executed(outcome, &mut running.output);
-        Ok(())
-    }
-
-    /// A state at a position must be the same everywhere.
-    fn compare_digest(&mut self, replica: ReplicaId, position: Position, digest: Digest) -> Result<(), Violation> {
-        let (first, by) = *self.digests.entry(position).or_insert((digest, replica));
-        if first == digest {
-            return Ok(());
-        }
-        let what = format!("the states of replicas {by} and {replica} at {position} differ");
-        Err(Violation::new("state-machine safety", what))
     }
 
     fn send(&mut self, from: ReplicaId, frames: Vec<PeerFrame>) -> Result<(), Violation> {
@@ -373,7 +333,8 @@ impl<P: SimulatedProtocol> World<P> {
                     && let Some(process) = self.processes.get(&from)
                 {
                     self.watch.before_sending(&process.model.durable, &flight)?;
-                    if flight.class == FrameClass::Promise && process.running.as_ref().is_some_and(Running::has_failed) {
+                    if flight.class == FrameClass::Promise && process.running.as_ref().is_some_and(Running::has_failed)
+                    {
                         let what = format!("replica {from} promises something to {to} although its disk has failed");
                         return Err(Violation::new("failed disk", what));
                     }
@@ -417,83 +378,24 @@ impl<P: SimulatedProtocol> World<P> {
         self.push(flight.to, Inbound::PeerFrame(frame));
     }
 
-    fn start(&mut self, replica: ReplicaId) -> Result<(), Violation> {
-        let Some(process) = self.processes.get_mut(&replica) else { return Ok(()) };
-        process.arm(crate::plan::About::Start);
-        let started = process.start(&self.plan)?;
-        let (life, incarnation) = (process.life, process.incarnation);
-        match started {
-            Started::Runs { kept, torn_bytes, is_another } => {
-                let counts = [
-                    (kept > 0, "start: unreported records survived"),
-                    (torn_bytes > 0, "start: torn tail cut"),
-                    (is_another, "start: incarnation given up"),
-                ];
-                counts.iter().filter(|(occurred, _)| *occurred).for_each(|(_, what)| self.coverage.count(what));
-                self.note(format_args!("{replica} starts, life {life}, incarnation {incarnation}, {kept} records more"));
-            }
-            Started::Refused(reason) => {
-                self.coverage.count(if process.is_ruined { "start: refused, rot" } else { "start: refused, ill disk" });
-                self.note(format_args!("{replica} does not start: {reason}"));
-                return Ok(());
-            }
-            Started::CutOff => {
-                self.coverage.count("start: cut off");
-                self.note(format_args!("{replica} loses power while it starts"));
-                return Ok(());
-            }
-        }
-        self.check_restored(replica)?;
-        self.wal_soon(replica);
-        self.wake(replica);
-        let others: Vec<ReplicaId> = self.processes.keys().copied().filter(|other| *other != replica).collect();
-        for other in others {
-            self.connect_soon(replica, other);
-        }
-        Ok(())
-    }
-
-    fn connect_soon(&mut self, one: ReplicaId, other: ReplicaId) {
-        let pause = self.random.duration_between(CONNECT_PAUSE.0, CONNECT_PAUSE.1);
-        self.agenda.add(self.now + pause, Happening::Connect(one, other));
-    }
-
-    fn connect(&mut self, one: ReplicaId, other: ReplicaId) {
-        let (Some(first), Some(second)) = (self.processes.get(&one), self.processes.get(&other)) else { return };
-        let (Some(a), Some(b)) = (&first.running, &second.running) else { return };
-        if self.network.is_whole(one, other) {
-            return;
-        }
-        let claims = (a.driver.forming().claim(), b.driver.forming().claim());
-        if first.is_paused(self.now) || second.is_paused(self.now) {
-            return self.connect_soon(one, other);
-        }
-        let Some(link) = self.network.connect(one, other) else { return self.connect_soon(one, other) };
-        self.note(format_args!("{one} and {other} connect, link {}", link.0));
-        self.push(one, Inbound::PeerConnected { peer: other, link, claim: claims.1 });
-        self.push(other, Inbound::PeerConnected { peer: one, link, claim: claims.0 });
-        self.network.forget_old_links();
-    }
-
-    /// A side's connection is gone, and it knows.
-    fn drop_side(&mut self, own: ReplicaId, other: ReplicaId, link: LinkId) {
-        if self.network.side(own, other) == Some(link) {
-            self.network.close_side(own, other);
-            self.push(own, Inbound::PeerDisconnected { peer: other, link });
-            self.connect_soon(own, other);
-        }
-    }
-
-    fn notice(&mut self, own: ReplicaId, other: ReplicaId, link: LinkId) {
-        self.note(format_args!("{own} notices that its link {} to {other} is gone", link.0));
-        self.drop_side(own, other, link);
-    }
-
     /// The bound replicas that run: those whose word counts.
     #[must_use]
     pub fn able(&self) -> Vec<ReplicaId> {
         let statuses = self.processes.values().filter_map(|process| Some(process.running.as_ref()?.driver.status()));
         statuses.filter(|status| status.forming == FormingStatus::Formed).map(|status| status.replica).collect()
+    }
+
+    /// The highest term or view that any replica knows.
+    #[must_use]
+    pub fn highest_view(&self) -> u64 {
+        let running = self.processes.values().filter_map(|process| process.running.as_ref());
+        running.map(|running| running.driver.status().protocol.view).max().unwrap_or(0)
+    }
+
+    /// Bytes in use on the fullest disk.
+    #[must_use]
+    pub fn disk_bytes(&self) -> u64 {
+        self.processes.values().map(|process| process.disk.used_bytes()).max().unwrap_or(0)
     }
 
     /// How far a replica that runs has executed.

@@ -19,10 +19,11 @@ fn run_all(seeds: std::ops::Range<u64>) -> Coverage {
                 let report = run_seed(seed, replicas, 40, MODES[(seed / 2 % 2) as usize]);
                 assert!(
                     report.violation.is_none(),
-                    "{}\n{}\n{}\nrepeat with: quorate simulate --protocol raft --replicas {replicas} --seed {seed} --trace",
+                    "{}\n{}\n{}\nrepeat with: quorate simulate --protocol raft --replicas {replicas} --mode {} --seed {seed} --trace",
                     report.plan,
                     report.event_log,
                     report.violation.map(|violation| violation.to_string()).unwrap_or_default(),
+                    if seed / 2 % 2 == 0 { "durable" } else { "in-memory" },
                 );
                 coverage.merge(&report.coverage);
             }

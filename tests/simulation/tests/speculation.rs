@@ -4,9 +4,9 @@
 use quorate_framework::{ExecutorCommand, ReplicaId, Time};
 use quorate_node::driver::speculating::{Block, Speculating};
 use quorate_simulation::event::Flight;
+use quorate_simulation::fault::Fault;
 use quorate_simulation::model::{self, Contents};
 use quorate_simulation::oracle::{StateMachineSafety, Violation};
-use quorate_simulation::plan::Fault;
 use quorate_simulation::protocol::{Moment, SimulatedProtocol, Watch};
 use quorate_simulation::run::run_protocol;
 use quorate_simulation::{Coverage, CrashMode, Plan};
@@ -42,7 +42,13 @@ impl SimulatedProtocol for SimulatedSpeculation {
 struct Safety(StateMachineSafety);
 
 impl Watch<Speculating> for Safety {
-    fn after_turn(&mut self, at: Moment, _core: &Speculating, commands: &[ExecutorCommand]) -> Result<(), Violation> {
+    fn after_turn(
+        &mut self,
+        at: Moment,
+        _core: &Speculating,
+        commands: &[ExecutorCommand],
+        _coverage: &mut Coverage,
+    ) -> Result<(), Violation> {
         for command in commands {
             if let ExecutorCommand::Execute { range, .. } = command {
                 self.0.check(at.replica, range)?;
@@ -68,8 +74,7 @@ fn speculation_and_rollback_lose_nothing_repeat_nothing_and_end_in_equal_states(
     for seed in 0..40 {
         let mut plan = Plan::draw(seed, if seed % 2 == 0 { 3 } else { 5 }, 30, CrashMode::Durable);
         // It is no consensus protocol: its leader is fixed, and numbers its blocks anew from what its own disk kept.
-        plan.faults
-            .retain(|(_, fault)| !loses_the_leader(fault));
+        plan.faults.retain(|(_, fault)| !loses_the_leader(fault));
         let report = run_protocol::<SimulatedSpeculation>(plan, false);
         let violation = report.violation.map(|violation| violation.to_string());
         assert_eq!(violation, None, "{}\n{}", report.plan, report.event_log);
@@ -77,7 +82,7 @@ fn speculation_and_rollback_lose_nothing_repeat_nothing_and_end_in_equal_states(
     }
     println!("{coverage}");
     let expected =
-        ["executor: speculated", "executor: rolled back", "end: digests compared", "fault: crash", "fault: split"];
+        ["executor: speculated", "executor: rolled back", "end: digests compared", "fault: kill", "fault: split"];
     assert_eq!(coverage.missing(&expected), Vec::<&str>::new());
 }
 

@@ -92,8 +92,9 @@ impl<E: StateMachine> Execution<E> {
         self.finished.take()
     }
 
-    /// What came of a task that took its time, once.
-    pub(super) fn take_finished(&mut self) -> Option<Result<Done, ExecutorError>> {
+    /// What came of a task that took its time, once; none while it is still at it.
+    pub(super) async fn look(&mut self) -> Option<Result<Done, ExecutorError>> {
+        poll_fn(|context| Poll::Ready(self.poll_running(context))).await;
         self.finished.take()
     }
 

@@ -5,7 +5,8 @@ use super::{Connections, Runnable, Shell, batches};
 use crate::driver::{SnapshotEvent, SnapshotOrder};
 use crate::snapshots::PIECE_BYTES;
 use crate::state_machine::{Keeping, StateMachine};
-use quorate_framework::{ExecutorError, HaltReason, ReplicaCommunicator, SnapshotBase};
+use crate::status::StateDigest;
+use quorate_framework::{ExecutorCommand, ExecutorError, HaltReason, ReplicaCommunicator, SnapshotBase};
 
 impl<C, L, T, E> Shell<C, L, T, E>
 where
@@ -17,16 +18,20 @@ where
     /// Whether something waits that could be begun at once.
     pub(super) fn has_work(&mut self) -> bool {
         self.execution.is_idle()
-            && (!self.backlog.is_empty() || self.persist_next.is_some() || self.parts.snapshots.wants_piece())
+            && (self.parts.board.wants_digest() || !self.backlog.is_empty() || self.persist_next.is_some() || self.parts.snapshots.wants_piece())
     }
 
     /// Lets the state machine do what is next: at most one group, and at most one piece of a snapshot.
     pub(super) async fn work(&mut self) {
-        if let Some(done) = self.execution.take_finished() {
+        if let Some(done) = self.execution.look().await {
             self.done(done);
         }
         if self.ending.is_some() {
             return;
+        }
+        if !self.digest_ordered && self.parts.board.takes_digest_order() {
+            self.digest_ordered = true;
+            self.backlog.append(&mut vec![ExecutorCommand::Digest], &mut Vec::new());
         }
         self.carry_out_orders().await;
         if let Some(base) = self.persist_next.take_if(|_| self.execution.is_idle()) {
@@ -118,7 +123,13 @@ where
 
     fn done(&mut self, done: Result<Done, ExecutorError>) {
         match done {
-            Ok(Done::Executed(outcome)) => {
+            Ok(Done::Executed(mut outcome)) => {
+                if self.digest_ordered
+                    && let Some(digest) = outcome.digest.take()
+                {
+                    self.digest_ordered = false;
+                    self.parts.board.answer_digest(StateDigest { position: outcome.executed, digest });
+                }
                 self.executed = self.executed.max(outcome.executed);
                 self.checkpoints.executed(outcome.transactions);
                 self.parts.driver.executed(outcome, &mut self.output);

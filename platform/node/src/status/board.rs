@@ -9,12 +9,12 @@ use crate::shell::storage::StorageFigures;
 use crate::snapshots::SnapshotFigures;
 use parking_lot::Mutex;
 use quorate_communicator::{PeerLinkStatus, TrafficFigures};
-use quorate_framework::Position;
+use quorate_framework::{Digest, Position};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 
 /// What the shell has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,8 +67,20 @@ struct Latest {
     snapshot: Option<(Arc<CoreSnapshot>, Instant)>,
 }
 
+/// The digest of the replicated state at a position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StateDigest {
+    /// The last executed position.
+    pub position: Position,
+    /// The digest of the state there; equal on all replicas.
+    pub digest: Digest,
+}
+
 /// Where a core publishes and others ask. One per replica.
 pub struct StatusBoard {
+    /// Who waits for a digest.
+    digest_askers: Mutex<Vec<oneshot::Sender<StateDigest>>>,
+    digest_wanted: AtomicBool,
     wanted: AtomicU64,
     answered: AtomicU64,
     latest: Mutex<Latest>,
@@ -91,6 +103,8 @@ impl StatusBoard {
     #[must_use]
     pub fn new(wake_core: Box<dyn Fn() + Send + Sync>) -> StatusBoard {
         StatusBoard {
+            digest_askers: Mutex::default(),
+            digest_wanted: AtomicBool::new(false),
             wanted: AtomicU64::new(0),
             answered: AtomicU64::new(0),
             latest: Mutex::default(),
@@ -125,6 +139,35 @@ impl StatusBoard {
                 }
             }
             published.await;
+        }
+    }
+
+    /// Asks the core for the digest of its state and waits for it, at most `within`; none if it does not come. Costs reading the whole
+    /// state, during which a store in memory executes nothing else.
+    pub async fn ask_digest(&self, within: Duration) -> Option<StateDigest> {
+        let (answer, answered) = oneshot::channel();
+        self.digest_askers.lock().push(answer);
+        self.digest_wanted.store(true, Ordering::Release);
+        (self.wake_core)();
+        tokio::time::timeout(within, answered).await.ok()?.ok()
+    }
+
+    /// The core's side: whether a digest is still to be ordered.
+    #[must_use]
+    pub fn wants_digest(&self) -> bool {
+        self.digest_wanted.load(Ordering::Relaxed)
+    }
+
+    /// The core's side: whether somebody has asked for a digest since this was last called.
+    pub fn takes_digest_order(&self) -> bool {
+        self.digest_wanted.load(Ordering::Acquire) && self.digest_wanted.swap(false, Ordering::AcqRel)
+    }
+
+    /// The core's side: answers everybody who has asked so far.
+    pub fn answer_digest(&self, digest: StateDigest) {
+        for asker in self.digest_askers.lock().drain(..) {
+            // Whoever has lost patience is gone.
+            let _ = asker.send(digest);
         }
     }
 

@@ -42,6 +42,7 @@ pub(super) struct Finished {
     pub(super) started_unix_ms: u64,
     pub(super) fsync: Option<MedianAndTailMs>,
     pub(super) durable: Option<bool>,
+    pub(super) wal_sync: Option<String>,
 }
 
 impl Finished {
@@ -81,6 +82,13 @@ impl Finished {
         if self.durable.is_none() {
             nulls.insert("durable".to_owned(), "no replica's status says so, or they differ".to_owned());
         }
+        if self.wal_sync.is_none() {
+            let reason = match self.durable {
+                Some(false) => "recovery is off: there is no log to sync",
+                _ => "no replica's status says so, or they differ",
+            };
+            nulls.insert("wal_sync".to_owned(), reason.to_owned());
+        }
         let commit = self.commit();
         if commit.is_none() {
             nulls.insert("commit".to_owned(), "neither the replicas nor this program know it".to_owned());
@@ -90,6 +98,7 @@ impl Finished {
             protocol: plan.cluster.settings().consensus.name().to_owned(),
             replicas: plan.cluster.replicas().len(),
             durable: self.durable,
+            wal_sync: self.wal_sync.clone(),
             valid: false,
             invalid_because: self.executed_too_little(in_all).into_iter().collect(),
             interrupted: self.clock.was_ended_early(),
@@ -241,6 +250,10 @@ impl Finished {
         }
         if self.durable == Some(false) {
             notes.push("not durable: recovery is off".to_owned());
+        }
+        if self.wal_sync.as_deref() == Some("never") {
+            let note = "wal_sync is never: what was acknowledged survives the death of processes, not a power cut";
+            notes.push(note.to_owned());
         }
         for id in &plan.expect_down {
             notes.push(format!("replica {id} was meant to be down"));

@@ -57,13 +57,20 @@ pub struct Oracles {
     execution: state_machine_safety::StateMachineSafety,
     own_term: own_term_commit::OwnTermCommit,
     contact: quorum_contact::QuorumContact,
+    stall: disk_stall::DiskStall,
 }
 
 impl Watch<Raft> for Oracles {
-    fn after_turn(&mut self, at: Moment, core: &Raft, commands: &[ExecutorCommand]) -> Result<(), Violation> {
+    fn after_turn(
+        &mut self,
+        at: Moment,
+        core: &Raft,
+        commands: &[ExecutorCommand],
+        coverage: &mut Coverage,
+    ) -> Result<(), Violation> {
         self.own_term.check(at.replica, at.life, core)?;
         self.contact.check(at, core)?;
-        disk_stall::check(at, core)?;
+        self.stall.check(at, core, coverage)?;
         self.elections.check(at.replica, at.life, core)?;
         self.append_only.check(at.replica, at.life, core)?;
         self.matching.check(at.replica, at.life, core)?;

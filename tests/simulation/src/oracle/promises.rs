@@ -36,9 +36,7 @@ pub(super) fn check(durable: &Contents<RaftRecord>, flight: &Flight) -> Result<(
             };
             held && state.hard_state.term >= reply.term
         }
-        RaftPromise::HeartbeatReply(reply) => {
-            holds(reply.term, reply.matched) && state.hard_state.term >= reply.term
-        }
+        RaftPromise::HeartbeatReply(reply) => holds(reply.term, reply.matched) && state.hard_state.term >= reply.term,
     };
     if kept {
         return Ok(());

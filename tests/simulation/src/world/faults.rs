@@ -2,8 +2,9 @@
 
 use super::World;
 use crate::event::Happening;
+use crate::fault::{About, Death, DiskFailure, Fault, Survivors};
 use crate::oracle::Violation;
-use crate::plan::{About, CrashMode, Death, DiskFailure, Fault, Survivors};
+use crate::plan::CrashMode;
 use crate::protocol::{RecordOf, SimulatedProtocol};
 use crate::rot;
 use quorate_framework::ReplicaId;

@@ -3,8 +3,9 @@
 use super::World;
 use super::storage::digest_of;
 use crate::event::Happening;
+use crate::fault::About;
 use crate::oracle::Violation;
-use crate::plan::About;
+use crate::plan::CrashMode;
 use crate::protocol::SimulatedProtocol;
 use crate::snapshots::{NameWanted, Served, Wants};
 use quorate_framework::{Position, ReplicaId, SnapshotBase, SnapshotId};
@@ -49,8 +50,7 @@ impl<P: SimulatedProtocol> World<P> {
             let Some(running) = self.running_mut(replica) else { return Ok(()) };
             let ticket = running.driver.issue_ticket();
             running.snapshots.submitted(ticket, then);
-            let change =
-                MetadataChange::Snapshot { base: named.base, store_generation: 0, released: named.released };
+            let change = MetadataChange::Snapshot { base: named.base, store_generation: 0, released: named.released };
             self.submit_one(replica, Submission::metadata(ticket, change))?;
         }
         Ok(())
@@ -195,7 +195,7 @@ impl<P: SimulatedProtocol> World<P> {
             return Ok(());
         }
         if process.running.as_ref().is_some_and(|running| running.snapshots.is_fetching()) {
-            process.arm(About::Install);
+            process.arm(About::Load);
         }
         let Some(running) = process.running.as_mut() else { return Ok(()) };
         running.snapshots.load(id);
@@ -216,12 +216,17 @@ impl<P: SimulatedProtocol> World<P> {
         id: SnapshotId,
         base: &SnapshotBase,
     ) -> Result<(), Violation> {
-        let Some(running) = self.running_mut(replica) else { return Ok(()) };
+        let Some(process) = self.processes.get_mut(&replica) else { return Ok(()) };
+        process.arm(About::Install);
+        let Some(running) = process.running.as_mut() else { return Ok(()) };
         running.executor = running
             .snapshots
             .install(id, base)
             .map_err(|error| Violation::new("install", format!("replica {replica}: {error}")))?;
-        self.coverage.count("snapshot: installed");
+        self.coverage.count(match self.plan.crash_mode {
+            CrashMode::Durable => "snapshot: installed, durable",
+            CrashMode::InMemory => "snapshot: installed, in memory",
+        });
         Ok(())
     }
 

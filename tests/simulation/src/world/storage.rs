@@ -2,16 +2,17 @@
 
 use super::World;
 use crate::event::Happening;
+use crate::fault::About;
 use crate::model::{Contents, Model, Written};
 use crate::oracle::Violation;
-use crate::plan::{About, CrashMode, Plan};
-use crate::process::{Process, is_alive, wal_settings};
+use crate::plan::{CrashMode, Plan};
+use crate::process::{Process, executor_of, is_alive, wal_settings};
 use crate::protocol::{RecordOf, SimulatedProtocol};
 use crate::wal::{Stepped, Wal};
 use quorate_executor::{KvExecutor, MemoryStore};
 use quorate_framework::{Digest, ExecutorCommand, HaltReason, Outcome, Position, ReplicaId, Ticket};
 use quorate_recovery::{BootId, MetadataChange, RecoveryBase, StartOptions, StorageError, Submission, WalItem};
-use quorate_simulated_disk::CrashPolicy;
+use quorate_simulated_disk::{CrashPolicy, Fault, Torn, Trigger};
 use std::time::Duration;
 
 /// Between two steps of the writer that do not wait for the disk.
@@ -66,7 +67,9 @@ impl<P: SimulatedProtocol> World<P> {
         let now = self.now;
         let Some(process) = self.processes.get_mut(&replica) else { return };
         let mut delay = process.random.duration_between(time.0, time.1);
-        if time == SYNC_TIME && let Some((extra, _)) = process.slow_disk.filter(|(_, until)| now < *until) {
+        if time == SYNC_TIME
+            && let Some((extra, _)) = process.slow_disk.filter(|(_, until)| now < *until)
+        {
             delay += extra;
         }
         let life = process.life;
@@ -95,7 +98,10 @@ impl<P: SimulatedProtocol> World<P> {
         }
         match stepped {
             Ok(Stepped::Idle) => {}
-            Ok(Stepped::Written | Stepped::Maintained) => self.wal_soon(replica),
+            Ok(Stepped::Written | Stepped::Maintained) => {
+                self.check_torn(replica)?;
+                self.wal_soon(replica);
+            }
             Ok(Stepped::SyncBegun) => {
                 if let Some(process) = self.processes.get_mut(&replica) {
                     process.arm(About::Sync);
@@ -118,7 +124,7 @@ impl<P: SimulatedProtocol> World<P> {
             let kept = model.reported(ticket);
             kept.map_err(|error| Violation::new("records", format!("replica {replica}: {error}")))?;
             self.coverage.count("disk: checked against the worst cut");
-            check_worst_cut(process, &model, &self.plan)?;
+            check_cut(process, &model, &self.plan, CrashPolicy::SyncedOnly)?;
         }
         let Some(wal) = self.running_mut(replica).and_then(|running| running.wal.as_mut()) else { return Ok(()) };
         let maintained = wal.maintain_if_due();
@@ -132,6 +138,28 @@ impl<P: SimulatedProtocol> World<P> {
         Ok(())
     }
 
+    /// Between a write and its sync anything may survive, and a start must bear all of it.
+    fn check_torn(&mut self, replica: ReplicaId) -> Result<(), Violation> {
+        let Some(process) = self.processes.get_mut(&replica) else { return Ok(()) };
+        if process.random.below(CHECKED_SYNCS) != 0 || !self.plan.log_is_synced {
+            return Ok(());
+        }
+        self.coverage.count("disk: checked against a torn write");
+        let torn = if process.random.chance(500) { Torn::Pages } else { Torn::Sectors };
+        let model = process.model.clone();
+        check_cut(process, &model, &self.plan, CrashPolicy::Random(torn))
+    }
+
+    /// What a start has found must be durable before anything is said.
+    pub(super) fn check_started(&mut self, replica: ReplicaId) -> Result<(), Violation> {
+        let Some(process) = self.processes.get_mut(&replica) else { return Ok(()) };
+        if self.plan.crash_mode == CrashMode::InMemory || !self.plan.log_is_synced {
+            return Ok(());
+        }
+        let model = process.model.clone();
+        check_cut(process, &model, &self.plan, CrashPolicy::SyncedOnly)
+    }
+
     /// The replica hears of it.
     pub(super) fn reported(&mut self, replica: ReplicaId, life: u64, ticket: Ticket) -> Result<(), Violation> {
         let Some(process) = self.processes.get_mut(&replica).filter(|process| process.life == life) else {
@@ -143,7 +171,9 @@ impl<P: SimulatedProtocol> World<P> {
             .reported(ticket)
             .map_err(|error| Violation::new("records", format!("replica {replica}: {error}")))?;
         running.input.persisted = Some(ticket);
-        running.snapshots.durable(ticket);
+        if running.snapshots.durable(ticket) {
+            process.arm(About::Reset);
+        }
         self.wake(replica);
         Ok(())
     }
@@ -225,24 +255,38 @@ impl<P: SimulatedProtocol> World<P> {
     }
 }
 
-/// What was reported must be there after a power cut that takes everything else.
-fn check_worst_cut<P: SimulatedProtocol>(
+/// What was reported must be there after a power cut, whatever that takes of the rest: a copy of the disk loses power, now and then again
+/// while it starts, and a start of it is judged.
+fn check_cut<P: SimulatedProtocol>(
     process: &mut Process<P>,
     model: &Model<RecordOf<P>>,
     plan: &Plan,
+    policy: CrashPolicy,
 ) -> Result<(), Violation> {
     let copy = process.disk.copy(process.random.draw());
-    copy.crash(CrashPolicy::SyncedOnly);
-    let mut random = process.random.fork();
-    let options = StartOptions {
-        identity: process.identity(),
-        boot: BootId::default(),
-        settings: wal_settings(plan),
-        random: Box::new(move || random.draw()),
-    };
+    copy.crash(policy);
+    if process.random.chance(500) {
+        let operation = process.random.between(1, 40);
+        copy.inject(Trigger::nth_of_all(operation), Fault::PowerCut(CrashPolicy::Random(Torn::Sectors)));
+    }
     let failed = |what: String| Violation::new("worst cut", format!("replica {}: {what}", process.replica));
-    let recovered = RecoveryBase::<RecordOf<P>>::open(Box::new(copy.mount()), options).map_err(|error| failed(error.to_string()))?;
+    let identity = process.identity();
+    let mut open = || {
+        let mut random = process.random.fork();
+        let random = Box::new(move || random.draw());
+        let options =
+            StartOptions { identity: identity.clone(), boot: BootId::default(), settings: wal_settings(plan), random };
+        let vfs = copy.mount();
+        RecoveryBase::<RecordOf<P>>::open(Box::new(vfs.clone()), options).map(|recovered| (recovered, vfs))
+    };
+    let first = open().ok().filter(|(_, vfs)| is_alive(vfs));
+    copy.disarm();
+    let (recovered, vfs) = match first {
+        Some(opened) => opened,
+        None => open().map_err(|error| failed(error.to_string()))?,
+    };
     let metadata = recovered.pump.metadata();
+    executor_of(&vfs, metadata.snapshot.as_ref()).map_err(failed)?;
     let found = Contents {
         state: recovered.state.clone(),
         members: metadata.members.clone(),
@@ -251,7 +295,7 @@ fn check_worst_cut<P: SimulatedProtocol>(
     match model.explain(&found, P::is_same) {
         Ok(Some(_)) => Ok(()),
         Ok(None) => Err(failed(format!(
-            "a start after it finds {}, and {} is durable",
+            "a start after a power cut that kept {policy:?} finds {}, and {} is durable",
             P::describe(&found),
             P::describe(&model.durable)
         ))),

@@ -1,0 +1,167 @@
+//! What a check found, as text and as JSON.
+
+use super::Refusal;
+use quorate_recovery::{CheckReport, Metadata, RecoveryError};
+use serde_json::{Map, Value, json};
+use std::fmt::Write as _;
+
+const IN_USE: &str = "a process uses this directory: what it is just writing may look torn, missing or damaged";
+
+fn line(text: &mut String, label: &str, value: impl std::fmt::Display) {
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{label:<12} {value}");
+}
+
+fn yes_or_no(yes: bool) -> &'static str {
+    if yes { "yes" } else { "no" }
+}
+
+fn sync_name(metadata: &Metadata) -> &'static str {
+    if metadata.log_is_synced { "always" } else { "never" }
+}
+
+/// What the metadata says.
+pub(super) fn metadata_text(metadata: &Metadata) -> String {
+    let mut text = String::new();
+    line(&mut text, "replica", metadata.identity());
+    let (incarnation, starts) = (metadata.incarnation, metadata.start_counter);
+    line(&mut text, "incarnation", format_args!("{incarnation}, started {starts} times"));
+    let members = match &metadata.members {
+        None => "none yet: the cluster is forming".to_owned(),
+        Some(members) => members.keys().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+    };
+    line(&mut text, "formed with", members);
+    let clean = yes_or_no(metadata.stopped_cleanly);
+    line(&mut text, "last run", format_args!("wal_sync {}, stopped cleanly: {clean}", sync_name(metadata)));
+    match &metadata.snapshot {
+        None => line(&mut text, "snapshot", "none"),
+        Some(base) => {
+            let generation = metadata.store_generation;
+            line(&mut text, "snapshot", format_args!("at position {}, store generation {generation}", base.position));
+        }
+    }
+    text
+}
+
+/// What the log holds, and what a start would make of it.
+pub(super) fn log_text(found: &CheckReport, is_in_use: bool) -> String {
+    let mut text = String::new();
+    let CheckReport { records, groups, segments, unused_segments, bytes, .. } = found;
+    line(&mut text, "log", format_args!("{records} records in {groups} groups, {bytes} bytes in {segments} segments"));
+    line(&mut text, "unused", format_args!("{unused_segments} segments"));
+    line(&mut text, "position", format_args!("last {}", found.last_position));
+    let (last, vouched) = (found.last_group, found.vouched_group);
+    line(&mut text, "groups", format_args!("last {last}, known to be synced up to {vouched}"));
+    let torn = match found.torn_bytes {
+        0 => "none".to_owned(),
+        bytes => format!("{bytes} bytes, never known to be synced: a start will cut them"),
+    };
+    line(&mut text, "torn tail", torn);
+    found.anomalies.iter().for_each(|anomaly| line(&mut text, "odd", anomaly));
+    if is_in_use {
+        line(&mut text, "note", IN_USE);
+    }
+    line(&mut text, "sound", "yes: a start will accept this directory");
+    text
+}
+
+/// All of a check.
+pub(super) fn text(found: &CheckReport, is_in_use: bool) -> String {
+    metadata_text(&found.metadata) + &log_text(found, is_in_use)
+}
+
+fn metadata_json(metadata: &Metadata) -> Map<String, Value> {
+    let members = metadata.members.as_ref().map(|members| {
+        let member = |(id, incarnation): (&quorate_framework::ReplicaId, &quorate_framework::Incarnation)| {
+            json!({ "id": id.0, "incarnation": incarnation.to_string() })
+        };
+        members.iter().map(member).collect::<Vec<Value>>()
+    });
+    let fields = json!({
+        "cluster_id": metadata.cluster.to_string(),
+        "replica": metadata.replica.0,
+        "protocol": metadata.protocol,
+        "incarnation": metadata.incarnation.to_string(),
+        "start_counter": metadata.start_counter,
+        "members": members,
+        "snapshot_position": metadata.snapshot.as_ref().map(|base| base.position.0),
+        "store_generation": metadata.store_generation,
+        "log_exists": metadata.log_exists,
+        "first_group": metadata.first_group,
+        "wal_sync": sync_name(metadata),
+        "stopped_cleanly": metadata.stopped_cleanly,
+    });
+    object(fields)
+}
+
+fn log_json(found: &CheckReport, is_in_use: bool) -> Map<String, Value> {
+    let fields = json!({
+        "sound": true,
+        "in_use": is_in_use,
+        "records": found.records,
+        "groups": found.groups,
+        "segments": found.segments,
+        "unused_segments": found.unused_segments,
+        "bytes": found.bytes,
+        "last_group": found.last_group,
+        "vouched_group": found.vouched_group,
+        "last_position": found.last_position.0,
+        "torn_bytes": found.torn_bytes,
+        "anomalies": found.anomalies,
+    });
+    object(fields)
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    if let Value::Object(fields) = value { fields } else { Map::new() }
+}
+
+fn named(what: &str, mut fields: Map<String, Value>) -> String {
+    fields.insert("what".to_owned(), what.into());
+    format!("{}\n", Value::Object(fields))
+}
+
+/// All of a check as one object.
+pub(super) fn json(found: &CheckReport, is_in_use: bool) -> Value {
+    let mut fields = log_json(found, is_in_use);
+    fields.insert("metadata".to_owned(), metadata_json(&found.metadata).into());
+    Value::Object(fields)
+}
+
+fn refused_json(refusal: &Refusal, is_in_use: bool) -> Map<String, Value> {
+    let place = match refusal {
+        Refusal::Recovery(
+            RecoveryError::Damaged { file, offset, .. }
+            | RecoveryError::Record { file, offset, .. }
+            | RecoveryError::Replay { file, offset, .. },
+        ) => Some((file.display().to_string(), *offset)),
+        _ => None,
+    };
+    object(json!({
+        "sound": false,
+        "in_use": is_in_use,
+        "error": refusal.text(),
+        "file": place.as_ref().map(|(file, _)| file),
+        "offset": place.as_ref().map(|(_, offset)| offset),
+    }))
+}
+
+/// Why there is no report, as one object.
+pub(super) fn refused(refusal: &Refusal, is_in_use: bool) -> Value {
+    Value::Object(refused_json(refusal, is_in_use))
+}
+
+/// The first line of a dump.
+pub(super) fn metadata_line(metadata: &Metadata) -> String {
+    named("metadata", metadata_json(metadata))
+}
+
+/// The last line of a dump of a whole log.
+pub(super) fn end_line(found: &CheckReport, is_in_use: bool) -> String {
+    named("end", log_json(found, is_in_use))
+}
+
+/// The last line of a dump of a damaged log.
+pub(super) fn refused_line(refusal: &Refusal, is_in_use: bool) -> String {
+    named("end", refused_json(refusal, is_in_use))
+}

@@ -9,7 +9,7 @@
 
 mod checkpoint;
 
-use crate::frame::State;
+use crate::frame::{State, keys_of};
 use crate::overlay::{Overlaid, WriteSet};
 use crate::replicated_limits::ReplicatedLimits;
 use crate::session::SessionTable;
@@ -26,7 +26,7 @@ const READS: &str = "reads outside the log (they are served as commands in it)";
 
 /// Keys that are announced to the store ahead of their use: enough to keep several memory accesses under way, few enough to stay in
 /// the near caches until then.
-const KEYS_AHEAD: u32 = 64;
+const KEYS_AHEAD: usize = 64;
 
 /// The key-value state machine over a store.
 ///
@@ -339,7 +339,7 @@ fn run<K: KeyValue>(
     let mut announced = if state.store.wants_announcements() { 0 } else { batches.len() };
     for (number, batch) in batches.iter().enumerate() {
         if number == announced {
-            announced += announce(state, &batches[number..]);
+            announced += announce(&*state.store, &batches[number..]);
         }
         let position = Position(first.0 + number as u64);
         // Everything that stands at a position moves it; only a request changes the state.
@@ -364,15 +364,18 @@ fn run<K: KeyValue>(
 }
 
 /// Announces the keys of the next batches to the store; gives how many batches.
-fn announce<K: KeyValue>(state: &State<'_, K>, batches: &[Batch]) -> usize {
-    let mut keys = 0;
-    for (number, batch) in batches.iter().enumerate() {
-        if keys >= KEYS_AHEAD {
-            return number;
+fn announce<K: KeyValue>(store: &K, batches: &[Batch]) -> usize {
+    let mut keys = Vec::with_capacity(KEYS_AHEAD);
+    let mut announced = 0;
+    for batch in batches {
+        if keys.len() >= KEYS_AHEAD {
+            break;
         }
-        keys += state.announce(&batch.payload);
+        keys_of(&batch.payload, &mut keys);
+        announced += 1;
     }
-    batches.len()
+    store.announce(&keys);
+    announced
 }
 
 /// The block of a range's last batch.

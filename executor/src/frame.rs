@@ -58,14 +58,6 @@ impl<K: KeyValue> State<'_, K> {
         }
     }
 
-    /// Announces the keys of a frame to the store and counts them. Says nothing about a frame that is malformed.
-    pub(crate) fn announce(&self, payload: &[u8]) -> u32 {
-        let Ok((header, body)) = ClientFrame::read(payload) else { return 1 };
-        let commands = Commands::unchecked(body, header.count);
-        commands.for_each(|command| self.store.announce(command.key()));
-        header.count
-    }
-
     fn open_session(&mut self, position: Position, header: &RequestHeader, body: &[u8]) -> FrameOutcome {
         if header.count != 0 || !body.is_empty() {
             return outcome(SessionId::NONE, header.sequence, Status::Invalid);
@@ -178,6 +170,13 @@ impl<K: KeyValue> State<'_, K> {
     fn plain(&mut self, status: Status) -> Result<(), StoreError> {
         CommandResult::plain(status).encode(self.results);
         Ok(())
+    }
+}
+
+/// Appends the keys of a frame's commands, as far as the frame is well formed.
+pub(crate) fn keys_of<'f>(payload: &'f [u8], keys: &mut Vec<&'f [u8]>) {
+    if let Ok((header, body)) = ClientFrame::read(payload) {
+        keys.extend(Commands::unchecked(body, header.count).map(|command| command.key()));
     }
 }
 

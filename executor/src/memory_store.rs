@@ -88,11 +88,17 @@ impl KeyValue for MemoryStore {
         self.content_bytes >= NEAR_CACHE_BYTES
     }
 
-    #[inline]
-    fn announce(&self, key: &[u8]) {
-        if let Some(entry) = self.find(key) {
-            std::hint::black_box(entry.touch());
+    fn announce(&self, keys: &[&[u8]]) {
+        // Two short loops: the fewer instructions lie between two memory accesses, the more of them the processor has under way.
+        let hashes: Vec<u64> = keys.iter().map(|key| self.hasher.hash_one(key)).collect();
+        let mut sum = 0_u8;
+        for hash in hashes {
+            // Whichever entry the hash leads to first: almost always the right one, and a wrong one does no harm.
+            if let Some(entry) = self.entries.find(hash, |_| true) {
+                sum = sum.wrapping_add(entry.touch());
+            }
         }
+        std::hint::black_box(sum);
     }
 
     #[inline]

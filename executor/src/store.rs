@@ -62,10 +62,10 @@ pub trait KeyValue {
         false
     }
 
-    /// The key will be used soon. A hint: it changes nothing, but lets a store fetch the memory of several keys at the same time
+    /// These keys will be used soon. A hint: it changes nothing, but lets a store fetch the memory of all of them at the same time
     /// instead of waiting for each.
-    fn announce(&self, key: &[u8]) {
-        let _ = key;
+    fn announce(&self, keys: &[&[u8]]) {
+        let _ = keys;
     }
 
     /// Appends to a key's value, a missing one counting as empty.

@@ -15,8 +15,12 @@ done
 expect_no_leftovers
 claim 'a run without arguments prints the result and, as its last line, the folder with result, settings and logs'
 
-expect_in stderr 'not durable'
-claim 'a run that holds everything in memory says so'
+expect_not_in stderr 'not durable'
+grep -q '"recovery_enabled": true' "$run_folder/template.config" || not_so 'the default template does not ask for durability'
+for data in "$run_folder"/replica-*/data; do
+    [[ ! -e $data ]] || not_so "$data is left"
+done
+claim 'a run without arguments is durable, and what its replicas kept is removed at its end'
 
 [[ $(grep -c '^serve ' "$SHIM_RECORD") == 4 ]]
 [[ $(grep -c '^init --bootstrap ' "$SHIM_RECORD") == 4 ]]
@@ -24,6 +28,13 @@ claim 'a run that holds everything in memory says so'
 expect_in "$SHIM_RECORD" '--ports free'
 claim 'the default is four replicas, one client, ten seconds and free ports'
 
+default_folder=$run_folder
+run_script --free-ports "$repository/scripts/deploy/config/kv_performance_server_local.conf" "$repository/scripts/deploy/config/raft.config"
+expect_status 0
+expect_in stderr 'not durable'
+claim 'a run with the published settings holds everything in memory and says so'
+
+run_folder=$default_folder
 first_result=$(cksum <"$run_folder/result.json")
 run_script --quick --duration 7 -- --value-size 256
 expect_status 0

@@ -12,8 +12,9 @@ use std::sync::OnceLock;
 #[command(
     name = "quorate",
     version = version(),
-    after_help = "Example: a cluster of three on this machine, in memory\n  \
-        quorate config new --template scripts/deploy/config/raft.config --replicas 3 --out cluster.json\n  \
+    after_help = "Example: a durable cluster of three on this machine\n  \
+        quorate config new --replicas 3 --out cluster.json\n  \
+        quorate init --bootstrap --config cluster.json --id 1   (and 2, and 3, once)\n  \
         quorate serve --config cluster.json --id 1   (and 2, and 3, each in a terminal of its own)\n  \
         quorate cluster wait --config cluster.json\n\n\
         Exit codes: 0 ok, 1 failed, 2 bad input, 3 inconclusive, 4 outcome unknown"
@@ -119,7 +120,11 @@ pub(crate) struct CheckArguments {
 
 /// Which replica.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  quorate serve --config cluster.json --id 1")]
+#[command(
+    after_help = "Example:\n  quorate init --bootstrap --config cluster.json --id 1   (once, unless recovery_enabled is false)\n  \
+    quorate serve --config cluster.json --id 1\n\n\
+    SIGTERM stops it cleanly: all of the log is synced."
+)]
 pub(crate) struct ReplicaArguments {
     /// The cluster file
     #[arg(long, value_name = "FILE")]

@@ -16,9 +16,11 @@ pub(crate) enum SimulatedProtocol {
 /// Whether simulated processes keep their data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Mode {
-    /// Recovery is on: a crash keeps what was reported durable, and perhaps some records more
+    /// Recovery is on: log, metadata and snapshots lie on a simulated disk, which loses power, tears writes, fails, fills up, hangs and rots
+    #[value(alias = "on")]
     Durable,
     /// Recovery is off: a restarted process is another incarnation
+    #[value(alias = "off")]
     InMemory,
     /// Seeds take turns
     Both,
@@ -27,8 +29,9 @@ pub(crate) enum Mode {
 /// Which seeds, and how.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  quorate simulate --seed 1 --seeds 1000\n  \
-        quorate simulate --protocol raft --replicas 5 --seed 7 --steps 200 --trace\n\n\
-        A seed fixes everything: faults, delays, losses, clocks. A failing one prints the violated oracle, the last events, and the\n\
+        quorate simulate --protocol raft --replicas 5 --seed 7 --steps 200 --trace\n  \
+        quorate simulate --recovery on --seed 1 --seeds 1000          only replicas that keep their data\n\n\
+        A seed fixes everything: faults, delays, losses, clocks, and what disks lose. A failing one prints the violated oracle, the last events, and the\n\
         command that repeats it. Exit codes: 0 no violation, 1 a violation, 2 bad input")]
 pub(crate) struct SimulateArguments {
     /// The protocol
@@ -46,8 +49,8 @@ pub(crate) struct SimulateArguments {
     /// Faults in the worst weather, from 1 to 10000
     #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..=10_000), allow_negative_numbers = true)]
     steps: u32,
-    /// With or without recovery
-    #[arg(long, value_enum, default_value = "both")]
+    /// With or without recovery; `on` and `off` are understood, too
+    #[arg(long, visible_alias = "recovery", value_enum, default_value = "both")]
     mode: Mode,
     /// Print every event of every seed
     #[arg(long)]

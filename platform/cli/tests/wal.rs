@@ -131,10 +131,10 @@ fn a_sound_directory_is_described_and_not_changed() {
     let dumped = run(&["wal", "dump", text(folder.path())]);
     assert_eq!((dumped.code, dumped.err.as_str()), (0, ""));
     let records = format!(
-        "{SEGMENT} 4096 group 1 (synced up to 0): entries 1 to 2, 68 bytes\n\
-         {SEGMENT} 8192 group 2 (synced up to 1): entries 3 to 3, 34 bytes\n\
+        "{SEGMENT} 4096 group 1 (synced up to 0): entries 1 to 2, 66 bytes\n\
+         {SEGMENT} 8192 group 2 (synced up to 1): entries 3 to 3, 33 bytes\n\
          {SEGMENT} 12288 group 3 (synced up to 2): truncate from 3\n\
-         {SEGMENT} 12288 group 3 (synced up to 2): entries 3 to 4, 68 bytes\n"
+         {SEGMENT} 12288 group 3 (synced up to 2): entries 3 to 4, 66 bytes\n"
     );
     assert_eq!(dumped.out, sound(&records, CLEAN_END, "yes"));
     assert_eq!(state(folder.path()), before, "looking changes nothing");
@@ -165,7 +165,7 @@ fn programs_get_one_object_of_a_check_and_one_a_line_of_a_dump() {
     assert_eq!(whats, ["metadata", "record", "record", "record", "record", "end"]);
     assert_eq!(lines[0]["protocol"], "raft");
     let expected = json!({ "what": "record", "file": SEGMENT, "offset": 12288, "group": 3, "synced_upto": 2, "kind": "protocol",
-        "record": { "type": "entries", "first": 3, "last": 4, "bytes": 68, "entries": [
+        "record": { "type": "entries", "first": 3, "last": 4, "bytes": 66, "entries": [
             { "position": 3, "term": 4, "kind": "request", "payload_bytes": 7 },
             { "position": 4, "term": 4, "kind": "request", "payload_bytes": 7 }] } });
     assert_eq!(lines[4], expected);
@@ -186,7 +186,7 @@ fn rot_is_refused_with_file_and_offset_and_what_to_do_and_what_lies_before_it_is
     assert_eq!(checked.err.lines().count(), 1, "{}", checked.err);
     let dumped = run(&["wal", "dump", directory]);
     assert_eq!((dumped.code, &dumped.err), (1, &checked.err));
-    let records = format!("{SEGMENT} 4096 group 1 (synced up to 0): entries 1 to 2, 68 bytes\n");
+    let records = format!("{SEGMENT} 4096 group 1 (synced up to 0): entries 1 to 2, 66 bytes\n");
     assert_eq!(dumped.out, sound(&records, "", "yes"));
     let checked = run(&["wal", "check", directory, "--output", "json"]);
     let report: Value = serde_json::from_str(&checked.out).unwrap();

@@ -1,10 +1,11 @@
 //! Room for connections among the descriptors that the operating system gives a process.
 
+use quorate_framework::limits;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors that a process needs beside the connections of peers and clients: those of `/status`, the listeners, the runtime, the
-/// log, and a few for whatever else is open for a moment.
-const OTHERS: u64 = crate::http::CONNECTIONS as u64 + 48;
+/// Descriptors that a process needs beside the connections of peers and clients: those of `/status`, of peers that pull a snapshot and
+/// of the files they pull, the listeners, the runtime, the log, and some for whatever else is open for a moment.
+const OTHERS: u64 = crate::http::CONNECTIONS as u64 + 2 * limits::SNAPSHOT_CONNECTIONS as u64 + 64;
 
 /// Raises the process's soft limit of descriptors as far as it is allowed and needed, and gives how many of the `wanted` connections
 /// then fit. Clients that take every descriptor would otherwise keep peers and operators out.

@@ -34,7 +34,7 @@ pub struct DurableError {
     /// The directory.
     pub directory: PathBuf,
     /// What is wrong.
-    pub reason: DurableReason,
+    pub reason: Box<DurableReason>,
 }
 
 /// What is wrong with a data directory.
@@ -44,7 +44,9 @@ pub enum DurableReason {
     #[error(transparent)]
     Recovery(#[from] RecoveryError),
     /// The snapshot that the metadata name.
-    #[error("the snapshot at {position} that metadata.dat names cannot be used: {error}; use `quorate cluster replace`")]
+    #[error(
+        "the snapshot at {position} that metadata.dat names cannot be used: {error}; use `quorate cluster replace`"
+    )]
     Snapshot {
         /// Its position.
         position: Position,
@@ -74,7 +76,7 @@ impl DurableError {
     /// Whether the disk or the machine is to blame, and not what was asked for.
     #[must_use]
     pub fn is_failure(&self) -> bool {
-        match &self.reason {
+        match &*self.reason {
             DurableReason::Recovery(error) => matches!(error, RecoveryError::Storage(_)),
             DurableReason::Snapshot { error, .. } => matches!(error, SnapshotError::File { source, .. }
                 if source.kind() != io::ErrorKind::NotFound),
@@ -87,11 +89,7 @@ impl DurableError {
 /// Whose data a replica of a cluster file has.
 #[must_use]
 pub fn identity(cluster: &ClusterConfig, replica: ReplicaId) -> Identity {
-    Identity {
-        cluster: cluster.cluster_id(),
-        replica,
-        protocol: cluster.settings().consensus.name().to_owned(),
-    }
+    Identity { cluster: cluster.cluster_id(), replica, protocol: cluster.settings().consensus.name().to_owned() }
 }
 
 /// The settings of the log.
@@ -117,7 +115,7 @@ pub fn flush_linger(settings: &Settings) -> FlushLinger {
 }
 
 fn at(directory: &Path) -> impl Fn(DurableReason) -> DurableError + '_ {
-    |reason| DurableError { directory: directory.to_owned(), reason }
+    |reason| DurableError { directory: directory.to_owned(), reason: Box::new(reason) }
 }
 
 fn failed(what: &'static str) -> impl FnOnce(io::Error) -> DurableReason {
@@ -227,8 +225,7 @@ fn open<R: RecoverySpec, M>(
             store_generation: metadata.store_generation,
             released: Position::ZERO,
         });
-        let StateStart { machine, executed, load, keeps_files, remove_generation } =
-            state(&snapshots, named.as_ref())?;
+        let StateStart { machine, executed, load, keeps_files, remove_generation } = state(&snapshots, named.as_ref())?;
         Ok(Beginning {
             incarnation: metadata.incarnation,
             start_counter: metadata.start_counter,
@@ -338,9 +335,9 @@ fn restore_memory(
 #[must_use]
 pub fn load_memory(cluster: ClusterId) -> LoadState<LocalMachine<MemoryStore>> {
     Arc::new(move |open, _generation| {
-        let reader = open().map_err(|error| error.to_string()).and_then(|file| {
-            SnapshotReader::open(file).map_err(|error| error.to_string())
-        })?;
+        let reader = open()
+            .map_err(|error| error.to_string())
+            .and_then(|file| SnapshotReader::open(file).map_err(|error| error.to_string()))?;
         // Of which base it should be is known only when it is installed; what the file says is compared then.
         let base = reader.header().base.clone();
         let file = open().map_err(|error| error.to_string())?;

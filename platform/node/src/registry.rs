@@ -31,22 +31,24 @@ pub trait Prepared: Debug + Send {
     fn run(self: Box<Self>, setup: ReplicaSetup) -> Running;
 }
 
+/// Makes or reads back a replica of a cluster, with this data directory.
+type Prepare = fn(&ClusterConfig, ReplicaId, &Path) -> Result<Box<dyn Prepared>, DurableError>;
+
 /// One protocol.
 #[derive(Clone, Copy, Debug)]
 pub struct ProtocolEntry {
     /// The name by which a cluster file selects it.
     pub name: &'static str,
     initialize: fn(&ClusterConfig, ReplicaId, &Path) -> Result<Metadata, DurableError>,
-    prepare: fn(&ClusterConfig, ReplicaId, &Path) -> Result<Box<dyn Prepared>, DurableError>,
+    prepare: Prepare,
 }
 
 /// Every protocol, one a line.
-pub const PROTOCOLS: &[ProtocolEntry] =
-    &[protocol::<Raft>(|cluster, replica, directory| prepare(|settings| Raft::new(raft_settings(settings)), cluster, replica, directory))];
+pub const PROTOCOLS: &[ProtocolEntry] = &[protocol::<Raft>(|cluster, replica, directory| {
+    prepare(|settings| Raft::new(raft_settings(settings)), cluster, replica, directory)
+})];
 
-const fn protocol<C: Runnable>(
-    prepare: fn(&ClusterConfig, ReplicaId, &Path) -> Result<Box<dyn Prepared>, DurableError>,
-) -> ProtocolEntry {
+const fn protocol<C: Runnable>(prepare: Prepare) -> ProtocolEntry {
     ProtocolEntry {
         name: C::NAME,
         initialize: |cluster, replica, directory| {
@@ -122,7 +124,9 @@ fn prepare<C: Runnable>(
     let core = core(settings);
     if !settings.recovery_enabled {
         if settings.store == StoreKind::Lsm {
-            tracing::warn!("store is lsm and recovery_enabled is false: nothing is kept on disk, the store is in memory");
+            tracing::warn!(
+                "store is lsm and recovery_enabled is false: nothing is kept on disk, the store is in memory"
+            );
         }
         let beginning = beginning::in_memory(cluster.cluster_id(), settings);
         return Ok(Box::new(PreparedReplica { core, beginning }));

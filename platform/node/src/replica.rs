@@ -38,11 +38,7 @@ pub struct ReplicaSetup {
 impl ReplicaSetup {
     /// A setup with lanes, board and switch of its own.
     #[must_use]
-    pub fn new(
-        cluster: ClusterConfig,
-        replica: ReplicaId,
-        listener: TcpListener,
-    ) -> ReplicaSetup {
+    pub fn new(cluster: ClusterConfig, replica: ReplicaId, listener: TcpListener) -> ReplicaSetup {
         let lanes = Arc::new(settings::inbound_lanes(cluster.settings()));
         let woken = Arc::clone(&lanes);
         let board = Arc::new(StatusBoard::new(Box::new(move || woken.notify())));

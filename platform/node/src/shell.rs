@@ -322,7 +322,8 @@ where
             self.parts.driver.turn(now, &mut self.input, &mut self.output);
             self.carry_out().await;
         } else if self.output.halt.is_some()
-            || self.execution.is_finished()
+            // At work, perhaps done: nobody else looks while there is always something to take in.
+            || !self.execution.is_idle()
             || (self.ending.is_none() && (self.parts.snapshots.has_news() || self.has_work()))
         {
             self.carry_out().await;

@@ -128,7 +128,7 @@ fn judge_syncs(result: &LoadResult, add: &mut impl FnMut(String)) {
     match (result.wal_sync.as_deref(), result.fsyncs_per_write) {
         (None, _) => add(format!("wal_sync is null: {}", reason("wal_sync"))),
         (_, None) => add(format!("fsyncs_per_write is null: {}", reason("fsyncs_per_write"))),
-        (Some("always"), Some(syncs)) if syncs == 0.0 => {
+        (Some("always"), Some(0.0)) => {
             add("wal_sync is always, and no replica synced anything during the measurement".to_owned());
         }
         _ => {}

@@ -83,12 +83,14 @@ read_bounds() {
 
 # Runs a case; sets result to its result file. A run without a valid result ends the gate.
 run_case() { # CASE
+    # The bounds were measured without a disk.
+    local in_memory=$deploy_folder/config/raft.config
     local status=0 options=(--free-ports --duration "$duration_s" --out "$out_folder")
     case $1 in
-        batches) options+=(-- --window 64) ;;
+        batches) options+=("$deploy_folder/config/kv_performance_server_local.conf" "$in_memory" -- --window 64) ;;
         single)
             printf 'iplist=(127.0.0.1 127.0.0.1 127.0.0.1 127.0.0.1)\nclient_num=1\n' >"$scratch/machines.conf"
-            options+=("$scratch/machines.conf" -- --batch 1 --window 256 --connections 4 --value-size 100 --keys 10000) ;;
+            options+=("$scratch/machines.conf" "$in_memory" -- --batch 1 --window 256 --connections 4 --value-size 100 --keys 10000) ;;
     esac
     note "case $1"
     "$performance_script" "${options[@]}" >"$scratch/$1.txt" || status=$?

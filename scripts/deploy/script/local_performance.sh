@@ -70,6 +70,8 @@ run_once() { # FOLDER
     cat -- "$1/result.txt"
     ((load_status == 0)) || worst_status=$load_status
     stop_replicas
+    # What the load has written is of no use any more, and large. Of a run that fails it stays.
+    rm -rf -- "$1"/replica-*/data
 }
 
 interrupted() { # STATUS BY_WHAT

@@ -11,7 +11,8 @@ collects everything in a fresh run folder (its path is the last line) and stops 
   machines.conf     iplist=( ... ) and client_num=N; the last N addresses are clients
                     (default: scripts/deploy/config/kv_performance_server_local.conf)
   template.config   JSON template of the cluster file
-                    (default: scripts/deploy/config/$1.config)
+                    (default: scripts/deploy/config/$1_durable.config; the published settings, which keep
+                    everything in memory, are scripts/deploy/config/$1.config)
 
   --duration S      measure for S seconds, 1 to 86400 (default 10; with --quick 3)
   --repeat N        N runs with a fresh cluster each, 1 to 100; prints median and min-max (default 1)
@@ -81,7 +82,7 @@ choose_files() { # PROTOCOL [machines.conf [template.config]]
         ports=free
     fi
     machines_file=${2:-$deploy_folder/config/kv_performance_server_local.conf}
-    template_file=${3:-$deploy_folder/config/$1.config}
+    template_file=${3:-$deploy_folder/config/$1_durable.config}
     require_regular_file machines.conf "$machines_file"
     require_regular_file template.config "$template_file"
 }

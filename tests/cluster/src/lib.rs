@@ -146,7 +146,8 @@ impl Cluster {
     /// Makes a replica's data directory.
     pub fn initialize(&self, id: u32) {
         let (file, id_text, data) = (self.file(), id.to_string(), self.data(id));
-        let arguments = ["init", "--bootstrap", "--config", &file, "--id", &id_text, "--data-dir", data.to_str().unwrap()];
+        let arguments =
+            ["init", "--bootstrap", "--config", &file, "--id", &id_text, "--data-dir", data.to_str().unwrap()];
         let output = quorate(&arguments);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
@@ -178,7 +179,8 @@ impl Cluster {
         self.wait_until("everyone has executed equally far, with equal states", |cluster| {
             let digests: Vec<Option<(u64, String)>> = ids.iter().map(|id| cluster.digest(*id)).collect();
             let Some(first) = &digests[0] else { return false };
-            let all_there = digests.iter().all(|digest| digest.as_ref().is_some_and(|(position, _)| *position == first.0));
+            let all_there =
+                digests.iter().all(|digest| digest.as_ref().is_some_and(|(position, _)| *position == first.0));
             if all_there {
                 assert!(digests.iter().all(|digest| digest.as_ref() == Some(first)), "states differ: {digests:?}");
             }

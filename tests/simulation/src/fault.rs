@@ -207,7 +207,7 @@ impl Fault {
         let others: Vec<ReplicaId> = everyone.iter().copied().filter(|other| *other != one).collect();
         let other = random.choose(&others).unwrap_or(one);
         let short = random.duration_between(Duration::from_millis(1), Duration::from_millis(3_000));
-        match random.below(42) {
+        match random.below(48) {
             0..=2 => Fault::Crash(one, draw_death(random)),
             3..=6 => Fault::Restart(one),
             7 if random.chance(300) => Fault::Wipe(one),
@@ -238,6 +238,7 @@ impl Fault {
             37 if random.chance(300) => Fault::Rot(one),
             37 | 38 => Fault::CrashFetcher(draw_death(random), random.between(1, 12) as u32),
             39 => Fault::CrashServer(draw_death(random), random.between(1, 12) as u32),
+            40..=44 => Fault::CutSoon(one, draw_cut(random)),
             _ => Fault::Restart(one),
         }
     }

@@ -1,8 +1,8 @@
 //! Disks in hand-made plans: what a random plan proves only now and then.
 
 use quorate_framework::ReplicaId;
-use quorate_simulation::fault::{Death, Fault, Survivors};
-use quorate_simulation::{CrashMode, Plan, Report, run};
+use quorate_simulation::fault::{About, CutSoon, Death, Fault, Survivors};
+use quorate_simulation::{Coverage, CrashMode, Plan, Report, run};
 use std::time::Duration;
 
 /// Three replicas on a good network, whose log is synced, and nothing goes wrong.
@@ -91,4 +91,33 @@ fn power_cuts_of_all_replicas_at_once_lose_nothing_that_was_acknowledged() {
         assert_eq!(report.coverage.of("fault: power cut of all"), 4);
         assert!(report.frames_answered > 50, "seed {seed}: {} frames", report.frames_answered);
     }
+}
+
+#[test]
+fn an_install_that_is_cut_off_before_any_operation_of_the_disk_is_finished_or_begun_again() {
+    let away = ReplicaId(3);
+    let mut coverage = Coverage::default();
+    let moments = [(About::Load, 26), (About::Install, 9), (About::Reset, 4)];
+    for (about, operations) in moments {
+        for operation in 1..=operations {
+            let any = if operation % 2 == 0 { Survivors::Pages } else { Survivors::Sectors };
+            for survivors in [Survivors::Nothing, any] {
+                let cut = Fault::CutSoon(away, CutSoon { about, operation, survivors });
+                let crash = || Fault::Crash(away, Death::PowerCut(Survivors::Nothing));
+                let at = [(2_000, crash()), (2_100, cut), (5_000, Fault::Restart(away)), (6_000, Fault::Restart(away))];
+                let again =
+                    [(7_000, crash()), (7_200, Fault::Restart(away)), (8_000, crash()), (8_200, Fault::Restart(away))];
+                let faults = at.into_iter().chain(again);
+                let faults = faults.map(|(at, fault)| (Duration::from_millis(at), fault)).collect();
+                let stormy_for = Duration::from_secs(9);
+                let report =
+                    succeed(Plan { faults, stormy_for, clients: 1, log_memory_bytes: 1_000, ..calm(operation) });
+                coverage.merge(&report.coverage);
+            }
+        }
+    }
+    let expected =
+        ["disk: power cut inside an operation", "start: interrupted install finished", "snapshot: installed, durable"];
+    assert_eq!(coverage.missing(&expected), Vec::<&str>::new());
+    println!("{coverage}");
 }

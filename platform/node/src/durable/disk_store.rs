@@ -65,11 +65,7 @@ pub(super) fn state(
 }
 
 /// An empty generation in the place of a lost one or none: the log makes the state again.
-fn anew(
-    directory: &Path,
-    generation: u64,
-    limits: ReplicatedLimits,
-) -> Result<KvExecutor<LsmStore>, DurableReason> {
+fn anew(directory: &Path, generation: u64, limits: ReplicatedLimits) -> Result<KvExecutor<LsmStore>, DurableReason> {
     match fs::remove_dir_all(generation_path(directory, generation)) {
         Ok(()) => tracing::warn!("the store was lost and is made again from the log"),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -82,7 +78,8 @@ fn anew(
 fn load(cluster: ClusterId, directory: PathBuf) -> LoadState<ThreadedMachine> {
     Arc::new(move |open, generation| {
         let text = |error: SnapshotError| error.to_string();
-        let reader = open().map_err(|error| error.to_string()).and_then(|file| SnapshotReader::open(file).map_err(text))?;
+        let reader =
+            open().map_err(|error| error.to_string()).and_then(|file| SnapshotReader::open(file).map_err(text))?;
         // Of which base it should be is known only when it is installed; what the file says is compared then.
         let (base, limits) = (reader.header().base.clone(), reader.header().limits);
         let lost = |error: LsmOpenError| error.to_string();

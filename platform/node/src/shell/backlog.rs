@@ -52,16 +52,22 @@ impl Backlog {
 
     /// The order about a snapshot whose turn it is, if it is one's.
     pub(super) fn take_order(&mut self) -> Option<SnapshotOrder> {
-        match self.waiting.pop_front_if(|waiting| matches!(waiting, Waiting::Snapshot(_)))? {
+        match self.waiting.pop_front()? {
             Waiting::Snapshot(order) => Some(order),
-            Waiting::Command(_) => None,
+            command => {
+                self.waiting.push_front(command);
+                None
+            }
         }
     }
 
     fn next_command(&mut self) -> Option<ExecutorCommand> {
-        match self.waiting.pop_front_if(|waiting| matches!(waiting, Waiting::Command(_)))? {
+        match self.waiting.pop_front()? {
             Waiting::Command(command) => Some(command),
-            Waiting::Snapshot(_) => None,
+            order => {
+                self.waiting.push_front(order);
+                None
+            }
         }
     }
 

@@ -88,19 +88,14 @@ impl<E: StateMachine> Execution<E> {
     pub(super) async fn begin(&mut self, task: Task) -> Option<Result<Done, ExecutorError>> {
         let bench = self.idle.take()?;
         self.running = Some(Box::pin(run(bench, task)));
-        poll_fn(|context| Poll::Ready(self.poll_running(context))).await;
+        self.poll_once().await;
         self.finished.take()
     }
 
     /// What came of a task that took its time, once; none while it is still at it.
     pub(super) async fn look(&mut self) -> Option<Result<Done, ExecutorError>> {
-        poll_fn(|context| Poll::Ready(self.poll_running(context))).await;
+        self.poll_once().await;
         self.finished.take()
-    }
-
-    /// Whether there is something to be taken.
-    pub(super) fn is_finished(&self) -> bool {
-        self.finished.is_some()
     }
 
     /// Waits for the end of the running task; for ever if there is none. Cancelling it loses nothing.
@@ -108,6 +103,14 @@ impl<E: StateMachine> Execution<E> {
         poll_fn(|context| {
             self.poll_running(context);
             if self.finished.is_some() { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
+    async fn poll_once(&mut self) {
+        poll_fn(|context| {
+            self.poll_running(context);
+            Poll::Ready(())
         })
         .await;
     }

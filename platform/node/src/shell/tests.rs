@@ -8,6 +8,7 @@ use super::*;
 use crate::driver::scripted::{EventKind, Scripted, ScriptedMessage, Step, block};
 use crate::driver::{DriverSettings, Durability, Inbound, ReceivedFrame};
 use bytes::Bytes;
+use doubles::TestMachine;
 use parking_lot::Mutex;
 use quorate_framework::communication::MockReplicaCommunicator;
 use quorate_framework::execution::MockTransactionExecutor;
@@ -15,7 +16,6 @@ use quorate_framework::{
     Answer, BlockId, ClientFrame, ConnectionId, Destination, ExecutorError, Forming, FrameClass, Incarnation, Lane,
     LinkId, MemberClaim, Observation, Outcome, ReplicaId, ReplyKind, RequestHeader, Sequence, SessionId, Status,
 };
-use doubles::TestMachine;
 use std::collections::VecDeque;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -175,7 +175,7 @@ impl Running {
         let forming = Forming::new(SELF, claim(1), [SELF, PEER].into(), None);
         let driver = Driver::new(core, DriverSettings::new(Durability::InMemory), forming, Box::new(|| 7));
         let calls = Calls::default();
-        let executor = TestMachine(Some(executor(&calls)));
+        let executor = TestMachine(Some(executor(&calls)), doubles::Delay::None);
         Running::start_parts(driver, executor, Box::new(NoStorage), &calls, None)
     }
 

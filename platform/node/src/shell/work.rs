@@ -18,7 +18,10 @@ where
     /// Whether something waits that could be begun at once.
     pub(super) fn has_work(&mut self) -> bool {
         self.execution.is_idle()
-            && (self.parts.board.wants_digest() || !self.backlog.is_empty() || self.persist_next.is_some() || self.parts.snapshots.wants_piece())
+            && (self.parts.board.wants_digest()
+                || !self.backlog.is_empty()
+                || self.persist_next.is_some()
+                || self.parts.snapshots.wants_piece())
     }
 
     /// Lets the state machine do what is next: at most one group, and at most one piece of a snapshot.

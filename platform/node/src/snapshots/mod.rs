@@ -49,8 +49,7 @@ pub type OpenFile<'a> = &'a dyn Fn() -> io::Result<Box<dyn VfsFile>>;
 
 /// Makes a state machine of a snapshot file, as a generation of the store; with the base that the file names and a line for the log.
 /// Blocks.
-pub type LoadState<E> =
-    Arc<dyn Fn(OpenFile<'_>, u64) -> Result<(E, SnapshotBase, String), String> + Send + Sync>;
+pub type LoadState<E> = Arc<dyn Fn(OpenFile<'_>, u64) -> Result<(E, SnapshotBase, String), String> + Send + Sync>;
 
 /// Removes a generation of a store. Blocks.
 pub type RemoveGeneration = Arc<dyn Fn(u64) + Send + Sync>;
@@ -261,8 +260,11 @@ impl<E: Send + 'static> Snapshots<E> {
     /// Serves the newest to those it is of use to.
     fn offer_newest(&mut self) {
         let Some(ready) = &self.newest else { return };
-        let of_use = |at_least: &mut Position| *at_least <= ready.snapshot.position;
-        for (to, _) in self.waiting.extract_if(.., |_, at_least| of_use(at_least)) {
+        let is_of_use = |at_least: Position| at_least <= ready.snapshot.position;
+        let peers: Vec<ReplicaId> =
+            self.waiting.iter().filter(|(_, at_least)| is_of_use(**at_least)).map(|(to, _)| *to).collect();
+        for to in peers {
+            self.waiting.remove(&to);
             self.served.serve(to, ready.clone());
             self.events.push(SnapshotEvent::Ready { to, snapshot: ready.snapshot });
         }

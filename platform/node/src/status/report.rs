@@ -87,7 +87,11 @@ pub struct SyncReport {
 impl SyncReport {
     fn new(figures: &StorageFigures) -> Option<SyncReport> {
         let at = |micros: Option<u64>| micros.map(|micros| micros as f64 / 1e3);
-        Some(SyncReport { p50: at(figures.fsync_p50_us)?, p99: at(figures.fsync_p99_us)?, max: at(figures.fsync_max_us)? })
+        Some(SyncReport {
+            p50: at(figures.fsync_p50_us)?,
+            p99: at(figures.fsync_p99_us)?,
+            max: at(figures.fsync_max_us)?,
+        })
     }
 }
 

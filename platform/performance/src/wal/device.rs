@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 const BLOCK_BYTES: usize = 4_096;
 /// Bytes of a group beside its records, as in the log.
 const GROUP_HEADER_BYTES: usize = 64;
-const ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
 /// A file whose blocks were written before. Removed when dropped.
 #[derive(Debug)]

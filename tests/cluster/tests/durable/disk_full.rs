@@ -47,7 +47,10 @@ fn a_replica_whose_disk_is_full_ends_with_a_clear_line_the_others_go_on_and_a_pl
     let log = cluster.log(3);
     let last = log.lines().last().unwrap();
     assert!(last.starts_with("error: halted: storage failed: "), "{last}");
-    assert!(last.contains("No space left on device") && last.contains("free space and start the replica again"), "{last}");
+    assert!(
+        last.contains("No space left on device") && last.contains("free space and start the replica again"),
+        "{last}"
+    );
     cluster.wait_until("the others go on", |cluster| cluster.try_status(1).is_some());
     workload.wait_for(10, &cluster);
     let bigger = Command::new("mount").args(["-o", "remount,size=512m"]).arg(&mounted).output().unwrap();

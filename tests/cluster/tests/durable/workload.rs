@@ -164,6 +164,7 @@ async fn check(client: &Client, writer: usize, remembered: &Remembered) {
     let known: BTreeSet<u64> = remembered.done.union(&remembered.unknown).copied().collect();
     let invented: Vec<&u64> = distinct.difference(&known).collect();
     assert!(invented.is_empty(), "writer {writer}: said not to be done, and done: {invented:?}");
-    let sum = read(client, &sum_key(writer)).await.map_or(0, |sum| String::from_utf8(sum).unwrap().parse::<u64>().unwrap());
+    let sum =
+        read(client, &sum_key(writer)).await.map_or(0, |sum| String::from_utf8(sum).unwrap().parse::<u64>().unwrap());
     assert_eq!(sum, distinct.len() as u64, "writer {writer}: list and sum were written together");
 }

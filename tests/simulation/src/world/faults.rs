@@ -181,7 +181,6 @@ impl<P: SimulatedProtocol> World<P> {
     /// Whether a fault would take more data than a cluster can lose, or means nothing.
     fn is_forbidden(&self, fault: &Fault, target: ReplicaId) -> bool {
         let in_memory = self.plan.crash_mode == CrashMode::InMemory;
-        let may_lose_power = self.plan.log_is_synced || self.may_lose_another(target);
         match fault {
             _ if in_memory && fault.needs_recovery() => true,
             Fault::Crash(_, death) | Fault::CrashLeader(death) => {
@@ -189,7 +188,7 @@ impl<P: SimulatedProtocol> World<P> {
             }
             Fault::Stop(_) => in_memory && !self.may_lose_another(target),
             Fault::CrashAll(_) => !self.plan.log_is_synced,
-            Fault::CutSoon(..) => !may_lose_power,
+            Fault::CutSoon(..) => !self.plan.log_is_synced,
             Fault::Wipe(_) | Fault::Rot(_) => !self.may_lose_another(target),
             _ => false,
         }
@@ -220,13 +219,17 @@ impl<P: SimulatedProtocol> World<P> {
 
     /// Arms what will go wrong with a disk.
     fn make_ill(&mut self, replica: ReplicaId, fault: &Fault) {
-        let Some(process) = self.processes.get_mut(&replica) else { return };
-        match *fault {
-            Fault::CutSoon(_, cut) => {
-                process.has_lost_its_data |= !self.plan.log_is_synced;
+        if let Fault::CutSoon(_, cut) = *fault {
+            // Few replicas ever install a snapshot: whoever does is meant.
+            let anybody = matches!(cut.about, About::Load | About::Install | About::Reset);
+            for process in self.processes.values_mut().filter(|process| anybody || process.replica == replica) {
                 process.cuts.push(cut);
                 process.arm(About::Anything);
             }
+            return;
+        }
+        let Some(process) = self.processes.get_mut(&replica) else { return };
+        match *fault {
             Fault::DiskFull(_, room) => {
                 process.disk.set_capacity(Some(process.disk.used_bytes() + room));
                 process.disk_is_ill = true;

@@ -19,6 +19,8 @@ use std::time::Duration;
 const STEP_TIME: (Duration, Duration) = (Duration::from_micros(1), Duration::from_micros(100));
 /// How long a sync takes.
 const SYNC_TIME: (Duration, Duration) = (Duration::from_micros(80), Duration::from_millis(4));
+/// How late a report is now and then: the writer's thread, or the replica's, had to wait for a processor.
+const LATE_REPORT: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(20));
 /// How long a process whose disk has failed still lives.
 const FAREWELL: (Duration, Duration) = (Duration::from_micros(1), Duration::from_millis(50));
 /// Of so many syncs one is checked against the worst power cut.
@@ -117,7 +119,8 @@ impl<P: SimulatedProtocol> World<P> {
     /// A sync has returned: its tickets are durable, whoever knows of it.
     fn synced(&mut self, replica: ReplicaId, life: u64, ticket: Ticket) -> Result<(), Violation> {
         let Some(process) = self.processes.get_mut(&replica) else { return Ok(()) };
-        let delay = process.random.duration_between(STEP_TIME.0, STEP_TIME.1);
+        let time = if process.random.chance(50) { LATE_REPORT } else { STEP_TIME };
+        let delay = process.random.duration_between(time.0, time.1);
         self.agenda.add(self.now + delay, Happening::Reported(replica, life, ticket));
         if process.random.below(CHECKED_SYNCS) == 0 && self.plan.log_is_synced {
             let mut model = process.model.clone();
@@ -170,7 +173,8 @@ impl<P: SimulatedProtocol> World<P> {
             .model
             .reported(ticket)
             .map_err(|error| Violation::new("records", format!("replica {replica}: {error}")))?;
-        running.input.persisted = Some(ticket);
+        // A late report says no less than those after it.
+        running.input.persisted = running.input.persisted.max(Some(ticket));
         if running.snapshots.durable(ticket) {
             process.arm(About::Reset);
         }

@@ -79,8 +79,7 @@ fn records_members_and_a_snapshot_are_there_after_a_clean_stop_in_the_order_of_t
 #[test]
 fn a_second_start_finds_what_was_durable_and_the_incarnation_and_counts_itself() {
     let folder = tempfile::tempdir().unwrap();
-    let made =
-        Base::init(&DirectoryVfs::open(folder.path()).unwrap(), &identity(), &mut rand::random::<u64>).unwrap();
+    let made = Base::init(&DirectoryVfs::open(folder.path()).unwrap(), &identity(), &mut rand::random::<u64>).unwrap();
     let mut storage = storage(folder.path());
     let mut tickets = TicketSequence::default();
     let mut records: Vec<_> = (0..100).map(|number| (tickets.next_ticket(), ScriptedRecord(number))).collect();
@@ -107,5 +106,9 @@ fn a_submission_out_of_order_ends_the_storage_for_good() {
     wait("the failure", || storage.failure().is_some());
     let failure = storage.failure();
     storage.submit(&mut vec![(tickets.next_ticket(), ScriptedRecord(3))], &mut Vec::new());
-    assert_eq!((storage.failure(), storage.durable()), (failure, second), "the first reason stays, and nothing follows");
+    assert_eq!(
+        (storage.failure(), storage.durable()),
+        (failure, second),
+        "the first reason stays, and nothing follows"
+    );
 }

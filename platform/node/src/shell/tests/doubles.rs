@@ -19,11 +19,24 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 /// The mocked executor with a snapshot of five bytes; without one it never ends.
-pub(super) struct TestMachine(pub(super) Option<MockTransactionExecutor>);
+pub(super) struct TestMachine(pub(super) Option<MockTransactionExecutor>, pub(super) Delay);
+
+/// How an executor takes its time.
+#[derive(Clone, Default)]
+pub(super) enum Delay {
+    /// It does not.
+    #[default]
+    None,
+    /// It goes on when it is told to.
+    Until(Arc<Notify>),
+}
 
 #[async_trait]
 impl TransactionExecutor for TestMachine {
     async fn execute(&mut self, group: &mut Vec<ExecutorCommand>) -> Result<Outcome, ExecutorError> {
+        if let Delay::Until(told) = &self.1 {
+            told.notified().await;
+        }
         match &mut self.0 {
             Some(executor) => executor.execute(group).await,
             None => std::future::pending().await,
@@ -122,7 +135,9 @@ impl Storage<Scripted> for TestStorage {
     fn submit(&mut self, records: &mut Vec<(Ticket, ScriptedRecord)>, identity: &mut Vec<(Ticket, MemberVector)>) {
         let mut all: Vec<(Ticket, String)> = Vec::new();
         all.extend(records.drain(..).map(|(ticket, record)| (ticket, format!("record {}", record.0))));
-        all.extend(identity.drain(..).map(|(ticket, members)| (ticket, format!("members {}", members.contains_key(&SELF)))));
+        all.extend(
+            identity.drain(..).map(|(ticket, members)| (ticket, format!("members {}", members.contains_key(&SELF)))),
+        );
         all.sort();
         all.into_iter().for_each(|(ticket, what)| self.submitted(ticket, &what));
     }

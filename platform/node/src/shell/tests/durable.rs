@@ -1,6 +1,6 @@
 //! The shell with a storage: what leaves when, and what a failure, a full disk, a hung executor and a stop do.
 
-use super::doubles::{TestMachine, TestStorage};
+use super::doubles::{Delay, TestMachine, TestStorage};
 use super::*;
 use crate::driver::scripted::{After, ScriptedPromise};
 
@@ -24,7 +24,7 @@ impl Durable {
         let settings = DriverSettings { snapshots: true, ..DriverSettings::new(Durability::External) };
         let driver = Driver::new(core, settings, forming, Box::new(|| 7));
         let calls = Calls::default();
-        let (executor, storage) = (TestMachine(executor(&calls)), TestStorage::new(&calls));
+        let (executor, storage) = (TestMachine(executor(&calls), Delay::None), TestStorage::new(&calls));
         let running = Running::start_parts(driver, executor, Box::new(storage.clone()), &calls, checkpoints);
         let durable = Durable { running, storage };
         durable.running.connections.arrive(vec![connected(1)]);
@@ -51,7 +51,11 @@ impl Durable {
                 sleep(Duration::from_millis(1)).await;
             }
         };
-        assert!(tokio::time::timeout(Duration::from_secs(60), waiting).await.is_ok(), "{:?}", self.running.calls.lock());
+        assert!(
+            tokio::time::timeout(Duration::from_secs(60), waiting).await.is_ok(),
+            "{:?}",
+            self.running.calls.lock()
+        );
     }
 
     /// What was called within this time.
@@ -190,9 +194,28 @@ async fn an_executor_that_hangs_stops_execution_and_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_executor_that_is_done_is_heard_even_if_something_else_always_comes_in() {
+    let told = Arc::new(tokio::sync::Notify::new());
+    let forming = Forming::new(SELF, claim(1), [SELF, PEER].into(), None);
+    let driver = Driver::new(leader(), DriverSettings::new(Durability::InMemory), forming, Box::new(|| 7));
+    let calls = Calls::default();
+    let slow = TestMachine(working(&calls), Delay::Until(Arc::clone(&told)));
+    let running = Running::start_parts(driver, slow, Box::new(NoStorage), &calls, None);
+    running.connections.arrive(vec![connected(1)]);
+    running.connections.arrive(vec![request(1), request(2)]);
+    assert_eq!(running.calls(1).await, ["send [Replication]"]);
+    running.connections.door.lock().endless = true;
+    running.connections.wake.notify_one();
+    told.notify_one();
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(running.calls.lock()[1..], ["execute 2 up to 2", "reply 1:Ok 2:Ok"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_checkpoint_is_told_once_the_metadata_name_it_durably() {
-    let settings =
-        CheckpointSettings { interval: Duration::from_secs(3_600), transactions: 1, log_bytes: u64::MAX };
+    let settings = CheckpointSettings { interval: Duration::from_secs(3_600), transactions: 1, log_bytes: u64::MAX };
     let core = persisting()
         .once(EventKind::SnapshotDue, [Step::TakeSnapshot(Position(1))])
         .once(EventKind::SnapshotTaken, [Step::Send(all(), ScriptedMessage::new(Lane::Control, 1))]);

@@ -7,7 +7,7 @@ page=$repository/docs/TESTING.md
 # shellcheck disable=SC2016 # the backticks are those of the page
 mapfile -t names < <(grep -oE '`[a-z0-9_]+(_[a-z0-9]+){3,}`' "$page" | tr -d '`' | sort -u)
 ((${#names[@]} > 60)) || not_so "only ${#names[@]} names of tests were found"
-grep -rhoE --include='*.rs' --exclude-dir=target 'fn [a-z0-9_]+' "$repository"/{config,consensus,executor,communicator,platform,tests} |
+grep -rhoE --include='*.rs' --exclude-dir=target 'fn [a-z0-9_]+' "$repository"/{config,consensus,recovery,executor,communicator,platform,tests} |
     sed 's/^fn //' | sort -u >"$work_folder/functions"
 missing=$(printf '%s\n' "${names[@]}" | grep -vxFf "$work_folder/functions" || true)
 [[ -z $missing ]] || not_so "docs/TESTING.md names what does not exist: $missing"

@@ -138,17 +138,26 @@ impl Hub {
 
     /// A line that may repeat: whether to write it, and what to add about those that were not written.
     pub(crate) fn log_line(&self, topic: Topic) -> Option<String> {
+        self.log_line_if(topic, false)
+    }
+
+    /// The same for a line that, with `is_news`, says something else than the last of its topic.
+    pub(crate) fn log_line_if(&self, topic: Topic, is_news: bool) -> Option<String> {
         let mut log = self.log.lock();
         let lines = log.entry(topic).or_insert_with(|| RepeatedLog::new(topic.lines_per_window()));
-        let suppressed = lines.permit(Instant::now())?;
+        let suppressed = lines.permit(Instant::now(), is_news)?;
         Some(if suppressed == 0 { String::new() } else { format!(" ({suppressed} more since the last such line)") })
     }
 
-    /// Notes why there is no connection to a member.
-    pub(crate) fn note_trouble(&self, peer: ReplicaId, reason: String) {
-        if self.identity.members.contains(&peer) {
-            self.trouble.lock().insert(peer, reason);
+    /// Notes why there is no connection to a member; gives whether that is another reason than before.
+    pub(crate) fn note_trouble(&self, peer: ReplicaId, reason: String) -> bool {
+        if !self.identity.members.contains(&peer) {
+            return false;
         }
+        let mut trouble = self.trouble.lock();
+        let is_news = trouble.get(&peer).is_none_or(|known| *known != reason);
+        trouble.insert(peer, reason);
+        is_news
     }
 
     pub(crate) fn trouble(&self, peer: ReplicaId) -> Option<String> {

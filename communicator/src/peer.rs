@@ -40,8 +40,8 @@ pub(crate) async fn keep_dialled(hub: Arc<Hub>, peer: ReplicaId, address: String
 
 fn failed(hub: &Hub, peer: ReplicaId, address: &str, error: &HandshakeError, failures: &mut u64) {
     *failures += 1;
-    hub.note_trouble(peer, error.to_string());
-    if let Some(more) = hub.log_line(Topic::Trouble(peer)) {
+    let is_news = hub.note_trouble(peer, error.to_string());
+    if let Some(more) = hub.log_line_if(Topic::Trouble(peer), is_news) {
         let replica = hub.identity.replica;
         tracing::warn!(%replica, %peer, address, failures, "no connection: {error}{more}");
     }

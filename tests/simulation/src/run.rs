@@ -19,7 +19,7 @@ const PROGRESS_BOUND: Duration = Duration::from_secs(30);
 const SETTLE: Duration = Duration::from_secs(2);
 
 /// What must have occurred at least once over a suite of runs.
-pub const EXPECTED: [&str; 77] = [
+pub const EXPECTED: [&str; 78] = [
     "fault: kill",
     "fault: power cut, synced only",
     "fault: power cut, everything",
@@ -56,6 +56,7 @@ pub const EXPECTED: [&str; 77] = [
     "disk: a leader gave up because its disk hung",
     "disk: checked against the worst cut",
     "disk: checked against a torn write",
+    "disk: checked inside a sync",
     "start: unreported records survived",
     "start: torn tail cut",
     "start: incarnation given up",

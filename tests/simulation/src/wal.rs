@@ -77,6 +77,12 @@ impl<R: RecoverySpec> Wal<R> {
         }
     }
 
+    /// Whether the next step ends a sync.
+    #[must_use]
+    pub fn is_syncing(&self) -> bool {
+        matches!(self.step, Step::Syncing(_))
+    }
+
     /// Housekeeping that cannot wait for an idle moment.
     ///
     /// # Errors

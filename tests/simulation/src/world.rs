@@ -1,5 +1,6 @@
 //! The world: replicas, network and clients on one virtual clock.
 
+mod disk_checks;
 mod execution;
 mod faults;
 mod lives;

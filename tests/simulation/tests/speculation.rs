@@ -71,8 +71,10 @@ impl Watch<Speculating> for Safety {
 #[test]
 fn speculation_and_rollback_lose_nothing_repeat_nothing_and_end_in_equal_states() {
     let mut coverage = Coverage::default();
-    for seed in 0..40 {
+    for seed in 0..24 {
         let mut plan = Plan::draw(seed, if seed % 2 == 0 { 3 } else { 5 }, 30, CrashMode::Durable);
+        // Its checks look at all it holds, after each event.
+        plan.validate = seed % 6 == 0;
         // It is no consensus protocol: its leader is fixed, and numbers its blocks anew from what its own disk kept.
         plan.faults.retain(|(_, fault)| !loses_the_leader(fault));
         let report = run_protocol::<SimulatedSpeculation>(plan, false);

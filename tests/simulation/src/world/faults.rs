@@ -302,6 +302,7 @@ impl<P: SimulatedProtocol> World<P> {
         self.network.calm();
         let replicas: Vec<ReplicaId> = self.processes.keys().copied().collect();
         for replica in &replicas {
+            self.has_lost_power(*replica);
             if let Some(process) = self.processes.get_mut(replica) {
                 process.cure();
                 process.paused_until = None;

@@ -41,6 +41,9 @@ impl<P: SimulatedProtocol> World<P> {
                 self.agenda.add(now, Happening::Fetch(replica, life, id));
             }
         }
+        if !tasks.is_empty() {
+            self.has_lost_power(replica);
+        }
     }
 
     /// Names in the metadata what is to be named.

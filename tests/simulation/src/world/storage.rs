@@ -1,18 +1,19 @@
 //! The write-ahead logs of the world: handed records, stepped in virtual time, reporting, failing.
 
 use super::World;
+use super::disk_checks::{CHECKED_SYNCS, SYNCS_LOOKED_INTO, check_cut, is_looked_at};
 use crate::event::Happening;
 use crate::fault::About;
-use crate::model::{Contents, Model, Written};
+use crate::model::Written;
 use crate::oracle::Violation;
-use crate::plan::{CrashMode, Plan};
-use crate::process::{Process, executor_of, is_alive, wal_settings};
+use crate::plan::CrashMode;
+use crate::process::is_alive;
 use crate::protocol::{RecordOf, SimulatedProtocol};
 use crate::wal::{Stepped, Wal};
 use quorate_executor::{KvExecutor, MemoryStore};
 use quorate_framework::{Digest, ExecutorCommand, HaltReason, Outcome, Position, ReplicaId, Ticket};
-use quorate_recovery::{BootId, MetadataChange, RecoveryBase, StartOptions, StorageError, Submission, WalItem};
-use quorate_simulated_disk::{CrashPolicy, Fault, Torn, Trigger};
+use quorate_recovery::{MetadataChange, StorageError, Submission, WalItem};
+use quorate_simulated_disk::CrashPolicy;
 use std::time::Duration;
 
 /// Between two steps of the writer that do not wait for the disk.
@@ -23,8 +24,6 @@ const SYNC_TIME: (Duration, Duration) = (Duration::from_micros(80), Duration::fr
 const LATE_REPORT: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(20));
 /// How long a process whose disk has failed still lives.
 const FAREWELL: (Duration, Duration) = (Duration::from_micros(1), Duration::from_millis(50));
-/// Of so many syncs one is checked against the worst power cut.
-const CHECKED_SYNCS: u64 = 40;
 
 impl<P: SimulatedProtocol> World<P> {
     /// Hands what the turn wants durable to the log.
@@ -88,13 +87,21 @@ impl<P: SimulatedProtocol> World<P> {
             return Ok(());
         };
         let works_at = process.disk_works_at(now);
+        let may_look = self.plan.log_is_synced && !process.disk_is_ill && is_looked_at(process, SYNCS_LOOKED_INTO);
         let Some(wal) = process.running.as_mut().and_then(|running| running.wal.as_mut()) else { return Ok(()) };
         if works_at > now {
             self.agenda.add(works_at, Happening::WalStep(replica, life));
             return Ok(());
         }
         wal.is_scheduled = false;
+        let is_looked_into = may_look && wal.is_syncing();
+        if is_looked_into {
+            process.disk.start_recording();
+        }
         let stepped = wal.step();
+        if is_looked_into {
+            self.check_inside(replica)?;
+        }
         if self.has_lost_power(replica) {
             return Ok(());
         }
@@ -122,7 +129,7 @@ impl<P: SimulatedProtocol> World<P> {
         let time = if process.random.chance(50) { LATE_REPORT } else { STEP_TIME };
         let delay = process.random.duration_between(time.0, time.1);
         self.agenda.add(self.now + delay, Happening::Reported(replica, life, ticket));
-        if process.random.below(CHECKED_SYNCS) == 0 && self.plan.log_is_synced {
+        if self.plan.log_is_synced && is_looked_at(process, CHECKED_SYNCS) {
             let mut model = process.model.clone();
             let kept = model.reported(ticket);
             kept.map_err(|error| Violation::new("records", format!("replica {replica}: {error}")))?;
@@ -141,28 +148,6 @@ impl<P: SimulatedProtocol> World<P> {
         Ok(())
     }
 
-    /// Between a write and its sync anything may survive, and a start must bear all of it.
-    fn check_torn(&mut self, replica: ReplicaId) -> Result<(), Violation> {
-        let Some(process) = self.processes.get_mut(&replica) else { return Ok(()) };
-        if process.random.below(CHECKED_SYNCS) != 0 || !self.plan.log_is_synced {
-            return Ok(());
-        }
-        self.coverage.count("disk: checked against a torn write");
-        let torn = if process.random.chance(500) { Torn::Pages } else { Torn::Sectors };
-        let model = process.model.clone();
-        check_cut(process, &model, &self.plan, CrashPolicy::Random(torn))
-    }
-
-    /// What a start has found must be durable before anything is said.
-    pub(super) fn check_started(&mut self, replica: ReplicaId) -> Result<(), Violation> {
-        let Some(process) = self.processes.get_mut(&replica) else { return Ok(()) };
-        if self.plan.crash_mode == CrashMode::InMemory || !self.plan.log_is_synced {
-            return Ok(());
-        }
-        let model = process.model.clone();
-        check_cut(process, &model, &self.plan, CrashPolicy::SyncedOnly)
-    }
-
     /// The replica hears of it.
     pub(super) fn reported(&mut self, replica: ReplicaId, life: u64, ticket: Ticket) -> Result<(), Violation> {
         let Some(process) = self.processes.get_mut(&replica).filter(|process| process.life == life) else {
@@ -178,7 +163,9 @@ impl<P: SimulatedProtocol> World<P> {
         if running.snapshots.durable(ticket) {
             process.arm(About::Reset);
         }
-        self.wake(replica);
+        if !self.has_lost_power(replica) {
+            self.wake(replica);
+        }
         Ok(())
     }
 
@@ -256,54 +243,6 @@ impl<P: SimulatedProtocol> World<P> {
             }
         }
         Ok(())
-    }
-}
-
-/// What was reported must be there after a power cut, whatever that takes of the rest: a copy of the disk loses power, now and then again
-/// while it starts, and a start of it is judged.
-fn check_cut<P: SimulatedProtocol>(
-    process: &mut Process<P>,
-    model: &Model<RecordOf<P>>,
-    plan: &Plan,
-    policy: CrashPolicy,
-) -> Result<(), Violation> {
-    let copy = process.disk.copy(process.random.draw());
-    copy.crash(policy);
-    if process.random.chance(500) {
-        let operation = process.random.between(1, 40);
-        copy.inject(Trigger::nth_of_all(operation), Fault::PowerCut(CrashPolicy::Random(Torn::Sectors)));
-    }
-    let failed = |what: String| Violation::new("worst cut", format!("replica {}: {what}", process.replica));
-    let identity = process.identity();
-    let mut open = || {
-        let mut random = process.random.fork();
-        let random = Box::new(move || random.draw());
-        let options =
-            StartOptions { identity: identity.clone(), boot: BootId::default(), settings: wal_settings(plan), random };
-        let vfs = copy.mount();
-        RecoveryBase::<RecordOf<P>>::open(Box::new(vfs.clone()), options).map(|recovered| (recovered, vfs))
-    };
-    let first = open().ok().filter(|(_, vfs)| is_alive(vfs));
-    copy.disarm();
-    let (recovered, vfs) = match first {
-        Some(opened) => opened,
-        None => open().map_err(|error| failed(error.to_string()))?,
-    };
-    let metadata = recovered.pump.metadata();
-    executor_of(&vfs, metadata.snapshot.as_ref()).map_err(failed)?;
-    let found = Contents {
-        state: recovered.state.clone(),
-        members: metadata.members.clone(),
-        snapshot: metadata.snapshot.clone(),
-    };
-    match model.explain(&found, P::is_same) {
-        Ok(Some(_)) => Ok(()),
-        Ok(None) => Err(failed(format!(
-            "a start after a power cut that kept {policy:?} finds {}, and {} is durable",
-            P::describe(&found),
-            P::describe(&model.durable)
-        ))),
-        Err(error) => Err(failed(error.to_string())),
     }
 }
 

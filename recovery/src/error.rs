@@ -44,6 +44,9 @@ pub enum StorageError {
         /// Position of the one the metadata names.
         present: Position,
     },
+    /// A stop while a group is on its way: its end must be reported first.
+    #[error("the log was to be stopped cleanly while a group was still on its way to the disk")]
+    GroupInFlight,
     /// The writer was stopped, or ended without a word.
     #[error("the log's writer has ended")]
     Ended,

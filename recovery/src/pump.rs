@@ -356,8 +356,12 @@ impl<S: RecoverySpec> Pump<S> {
     /// Makes all that was submitted durable, vouches for the last group with an empty one, and notes the clean stop.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// What the operating system says; [`StorageError::GroupInFlight`] if a group was taken whose sync has not ended: then nothing is
+    /// noted, and the next start finds a replica that was not stopped cleanly.
     pub fn stop(mut self) -> Result<Metadata, StorageError> {
+        if self.group_in_flight {
+            return Err(StorageError::GroupInFlight);
+        }
         while self.run_group()?.is_some() {}
         if self.settings.sync == WalSync::Never {
             self.log.sync_all(&*self.vfs)?;

@@ -6,7 +6,7 @@ mod support;
 use quorate_framework::vfs::Vfs;
 use quorate_framework::{ClusterId, Incarnation, MemberVector, Position, ReplicaId, SnapshotBase, Ticket};
 use quorate_recovery::{
-    BootId, Identity, MetadataChange, RecoveryBase, RecoveryError, StartOptions, Submission, check,
+    BootId, Identity, MetadataChange, RecoveryBase, RecoveryError, StartOptions, StorageError, Submission, check,
 };
 use quorate_simulated_disk::{CrashPolicy, SimulatedDisk};
 use std::path::Path;
@@ -149,6 +149,17 @@ fn every_flipped_bit_and_every_cut_of_the_metadata_is_refused() {
     }
     disk.put_durably("metadata.dat", &sound);
     open(&disk, 1);
+}
+
+#[test]
+fn a_stop_while_a_group_is_on_its_way_is_refused_and_never_noted_as_clean() {
+    let disk = fresh(1);
+    let mut writer = writer(&disk, 1);
+    writer.submit(put(1, 10)).unwrap();
+    let group = writer.pump.take_group().unwrap();
+    assert!(group.is_some());
+    assert!(matches!(writer.pump.stop(), Err(StorageError::GroupInFlight)));
+    assert!(!open(&disk, 2).report.stopped_cleanly);
 }
 
 #[test]

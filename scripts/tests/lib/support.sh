@@ -138,7 +138,7 @@ find_run_folder() {
 
 # Listens on a port that the system chooses. Sets listener_process and busy_port.
 listener_process='' busy_port=''
-start_listener() {
+listen_somewhere() {
     local program='import socket, sys, time
 s = socket.socket(); s.bind(("127.0.0.1", 0)); s.listen(); print(s.getsockname()[1], flush=True); time.sleep(300)'
     if command -v python3 >/dev/null; then
@@ -151,6 +151,18 @@ s = socket.socket(); s.bind(("127.0.0.1", 0)); s.listen(); print(s.getsockname()
     wait_until test -s "$work_folder/port"
     busy_port=$(<"$work_folder/port")
     [[ -n $busy_port ]]
+}
+
+# A listener on a port that may also be a base port.
+start_listener() {
+    local attempt
+    for attempt in {1..50}; do
+        listen_somewhere
+        ((busy_port < 3000 || busy_port > 59000)) || return 0
+        stop_listener
+        : >"$work_folder/port"
+    done
+    not_so "no port from 3000 to 59000 in $attempt attempts"
 }
 
 stop_listener() {

@@ -1,7 +1,7 @@
 //! Snapshots of a replica: which there are, who is served, what is being taken and fetched.
 //!
 //! Everything that touches a file is done by threads that come and go: one writes the snapshot that is taken, the transfer service's
-//! reads and writes what moves between replicas, one checks and loads what was fetched. They tell the shell by [`reports`], and the
+//! reads and writes what moves between replicas, one checks and loads what was fetched. They tell the shell by `reports`, and the
 //! shell asks with [`Snapshots::look`] what has come of it.
 //!
 //! A snapshot that is served stays open, so its name can go as soon as the metadata name another one: the file lives as long as

@@ -65,9 +65,9 @@ impl InstallSnapshot {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::tests::through_the_wire;
     use crate::message::{RaftMessage, RaftPromise};
-    use bytes::Bytes;
-    use quorate_framework::{Encoder, Incarnation, Lane, ReplicaId, SnapshotId, Wire};
+    use quorate_framework::{Incarnation, Lane, ReplicaId, SnapshotId, Wire};
 
     fn offer() -> InstallSnapshot {
         InstallSnapshot {
@@ -76,13 +76,6 @@ mod tests {
             last_term: Term(2),
             members: (1..=3).map(|id| (ReplicaId(id), Incarnation(u64::from(id)))).collect(),
         }
-    }
-
-    fn through_the_wire<W: Wire>(message: &W) -> Result<W, WireError> {
-        let mut encoder = Encoder::new();
-        message.encode(&mut encoder);
-        let encoded = encoder.finish();
-        W::decode(Decoder::new(&encoded.head, Bytes::from(encoded.body.concat())))
     }
 
     #[test]

@@ -274,7 +274,7 @@ impl Append {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::term::entry_head;
     use bytes::Bytes;
@@ -301,7 +301,8 @@ mod tests {
         }
     }
 
-    fn through_the_wire<W: Wire>(message: &W) -> Result<W, WireError> {
+    /// What a receiver makes of a message or a promise.
+    pub(crate) fn through_the_wire<W: Wire>(message: &W) -> Result<W, WireError> {
         let mut encoder = Encoder::new();
         message.encode(&mut encoder);
         let encoded = encoder.finish();

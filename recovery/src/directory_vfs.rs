@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 /// The file that is locked while a process uses the directory.
 const LOCK_FILE: &str = "lock";
-/// Zeros are written in pieces of this size.
-const ZERO_BYTES: usize = 1 << 20;
+/// Zeros are written in pieces of at most this size. Static, so that they cost no memory that must be cleared each time.
+static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
 
 /// A data directory of the real file system, locked against a second process for as long as this lives.
 #[derive(Debug)]
@@ -87,9 +87,8 @@ impl VfsFile for DirectoryFile {
             return self.0.set_len(length);
         }
         // Blocks that were only reserved would be converted at their first use, which costs a journal commit with each sync.
-        let zeros = vec![0; ZERO_BYTES.min((length - end) as usize)];
         while end < length {
-            let piece = &zeros[..zeros.len().min((length - end) as usize)];
+            let piece = &ZEROS[..ZEROS.len().min((length - end) as usize)];
             self.0.write_all_at(piece, end)?;
             end += piece.len() as u64;
         }

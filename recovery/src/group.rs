@@ -1,6 +1,7 @@
 //! The group: the unit on disk, what one sync covers.
 
 use crate::format::{BLOCK, BLOCK_BYTES, padded, u32_at, u64_at};
+use bytes::Bytes;
 use quorate_framework::{Encoded, WireError};
 
 /// Bytes of a group's header.
@@ -121,13 +122,19 @@ impl GroupBuffer {
 
     /// Appends a record whose length was checked against the limit of a record.
     pub(crate) fn push(&mut self, kind: RecordKind, record: &Encoded) {
+        self.push_parts(kind, &record.head, &record.body);
+    }
+
+    /// The same, of a record whose parts lie elsewhere.
+    pub(crate) fn push_parts(&mut self, kind: RecordKind, head: &[u8], body: &[Bytes]) {
+        let length = head.len() + body.iter().map(Bytes::len).sum::<usize>();
         let mut frame = [0; RECORD_FRAME_BYTES];
-        frame[..4].copy_from_slice(&(record.length() as u32).to_le_bytes());
+        frame[..4].copy_from_slice(&(length as u32).to_le_bytes());
         frame[4] = kind as u8;
-        frame[8..].copy_from_slice(&(record.head.len() as u32).to_le_bytes());
+        frame[8..].copy_from_slice(&(head.len() as u32).to_le_bytes());
         self.bytes.extend_from_slice(&frame);
-        self.bytes.extend_from_slice(&record.head);
-        record.body.iter().for_each(|chunk| self.bytes.extend_from_slice(chunk));
+        self.bytes.extend_from_slice(head);
+        body.iter().for_each(|chunk| self.bytes.extend_from_slice(chunk));
         self.count += 1;
     }
 

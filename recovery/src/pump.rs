@@ -78,6 +78,8 @@ pub struct Pump<S> {
     metadata: Metadata,
     log: Log,
     buffer: GroupBuffer,
+    /// Scratch: the record being put into the group.
+    encoder: Encoder,
     queue: VecDeque<(Submission<S>, u64)>,
     pending_bytes: u64,
     group_in_flight: bool,
@@ -114,6 +116,7 @@ impl<S: RecoverySpec> Pump<S> {
             metadata,
             log,
             buffer: GroupBuffer::new(),
+            encoder: Encoder::new(),
             queue: VecDeque::new(),
             pending_bytes: 0,
             group_in_flight: false,
@@ -216,22 +219,22 @@ impl<S: RecoverySpec> Pump<S> {
             }
             WalItem::Record(record) => record,
         };
-        let mut encoder = Encoder::new();
-        record.encode(&mut encoder);
-        let encoded = encoder.finish();
-        let bytes = encoded.length() as u64;
+        let (place, position, carry_key) = (record.place(), record.position(), record.carry_key());
+        self.encoder.clear();
+        record.encode(&mut self.encoder);
+        let bytes = self.encoder.length() as u64;
         if bytes > RECORD_BYTES {
             return Err(StorageError::RecordTooLarge { bytes, limit: RECORD_BYTES });
         }
-        if record.place() == RecordPlace::Metadata {
-            group.changes.push(Change::Record(StoredRecord::from(&encoded)));
+        if place == RecordPlace::Metadata {
+            group.changes.push(Change::Record(StoredRecord::from(&self.encoder.to_encoded())));
             return Ok(());
         }
-        self.buffer.push(RecordKind::Protocol, &encoded);
+        self.buffer.push_parts(RecordKind::Protocol, self.encoder.head(), self.encoder.body());
         group.records += 1;
-        group.highest = group.highest.max(record.position());
-        if let Some(key) = record.carry_key() {
-            group.carried.push((key, encoded));
+        group.highest = group.highest.max(position);
+        if let Some(key) = carry_key {
+            group.carried.push((key, self.encoder.to_encoded()));
         }
         Ok(())
     }

@@ -9,8 +9,9 @@ pub const SEGMENT_BYTES: u64 = 16 << 20;
 pub const GROUP_BYTES: usize = 4 << 20;
 /// Records in one group at most.
 pub const GROUP_RECORDS: usize = 4_096;
-/// Free segments kept for later use at most.
-pub const FREE_SEGMENTS: usize = 4;
+/// Free segments kept for later use at most: those that the log between two checkpoints fills by default (256 MiB), so that a busy
+/// log writes its segments over and does not prepare new ones, which would write everything twice.
+pub const FREE_SEGMENTS: usize = 16;
 /// Bytes of one record at most.
 pub const RECORD_BYTES: u64 = 256 << 20;
 /// Bytes submitted and not yet durable at most, beyond which submitting fails; admission must stop long before.

@@ -130,13 +130,13 @@ impl RecoverySpec for RaftRecord {
         }
     }
 
-    fn encode(&self, encoder: &mut Encoder) {
+    fn encode(self, encoder: &mut Encoder) {
         match self {
             RaftRecord::Entries { count, last, chunks } => {
                 encoder.put_u8(ENTRIES);
-                encoder.put_u32(*count);
+                encoder.put_u32(count);
                 encoder.put_u64(last.0);
-                chunks.iter().for_each(|chunk| encoder.put_shared(chunk.clone()));
+                chunks.into_iter().for_each(|chunk| encoder.put_shared(chunk));
             }
             RaftRecord::Truncate { from } => {
                 encoder.put_u8(TRUNCATE);
@@ -144,7 +144,7 @@ impl RecoverySpec for RaftRecord {
             }
             RaftRecord::HardState(state) => {
                 encoder.put_u8(HARD_STATE);
-                control::encode(state, encoder.head_mut());
+                control::encode(&state, encoder.head_mut());
             }
             RaftRecord::Reset { position, term } => {
                 encoder.put_u8(RESET);
@@ -365,10 +365,11 @@ mod tests {
         let mut state = RaftState::default();
         for record in records {
             let mut encoder = Encoder::new();
+            let position = record.position();
             record.encode(&mut encoder);
             let encoded = encoder.finish();
             let read = RaftRecord::decode(Decoder::new(&encoded.head, Bytes::from(encoded.body.concat())));
-            assert_eq!(read.as_ref().map(RecoverySpec::position), Ok(record.position()));
+            assert_eq!(read.as_ref().map(RecoverySpec::position), Ok(position));
             read.expect("what was written reads back").replay(&mut state).expect("records in order");
         }
         assert_eq!(state.hard_state, vote);
@@ -501,12 +502,12 @@ mod tests {
     fn a_reset_has_exactly_these_bytes_and_a_weight_is_never_below_the_encoded_length() {
         let reset = RaftRecord::Reset { position: Position(7), term: Term(2) };
         let mut encoder = Encoder::new();
-        reset.encode(&mut encoder);
+        reset.clone().encode(&mut encoder);
         assert_eq!(&encoder.finish().head[..], [4, 7, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0]);
         let vote = RaftRecord::HardState(HardState { term: Term(1), voted_for: Some(ReplicaId(1)) });
         for record in [reset, vote, RaftRecord::Truncate { from: Position(1) }, record(&entries(1..=3, 1), 3)] {
             let mut encoder = Encoder::new();
-            record.encode(&mut encoder);
+            record.clone().encode(&mut encoder);
             let length = encoder.finish().length();
             assert!(record.weight() >= length && record.weight() < length + 32, "{record:?}");
         }

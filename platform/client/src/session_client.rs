@@ -163,11 +163,19 @@ impl SessionClient {
     /// # Errors
     /// [`SubmitError`]: nothing was taken.
     pub fn submit(&mut self, number: u64, count: u32, body: &[u8]) -> Result<(), SubmitError> {
+        self.submit_at(Instant::now(), number, count, body)
+    }
+
+    /// The same for one who submits many at a time and has read the clock for all of them: latencies and deadlines count from `now`.
+    ///
+    /// # Errors
+    /// [`SubmitError`]: nothing was taken.
+    pub fn submit_at(&mut self, now: Instant, number: u64, count: u32, body: &[u8]) -> Result<(), SubmitError> {
         let bytes = REQUEST_HEADER_BYTES + body.len();
         if bytes > FRAME_BYTES_MAX || count as usize > limits::COMMANDS_PER_FRAME {
             return Err(SubmitError::TooLarge { commands: count, bytes });
         }
-        if self.engine.submit(Instant::now(), number, count, body) { Ok(()) } else { Err(SubmitError::WindowFull) }
+        if self.engine.submit(now, number, count, body) { Ok(()) } else { Err(SubmitError::WindowFull) }
     }
 
     /// Writes what was submitted, waits until something has happened and appends it to `events`. Cancelling it loses nothing. Bodies

@@ -36,10 +36,11 @@ pub struct LoadFigures {
 #[cfg_attr(any(test, feature = "testing"), mockall::automock)]
 #[async_trait]
 pub trait PerformanceManager: Send {
-    /// The next batch; waits while the window is full or the rate does not allow one. `None` ends the run.
-    async fn next_batch(&mut self) -> Option<LoadBatch>;
+    /// Appends the next batches, `most` (at least one) at most: those that may go out now. Waits while the window is full or the rate
+    /// does not allow one. False ends the run; nothing was appended then. Dropping the wait loses nothing.
+    async fn next_batches(&mut self, most: usize, batches: &mut Vec<LoadBatch>) -> bool;
 
-    /// A batch was answered, `latency` after its first submit; gives its slot back.
+    /// A batch was answered, `latency` after it was submitted; gives its slot back.
     fn on_reply(&mut self, number: u64, status: Status, latency: Duration);
 
     /// An attempt was refused or redirected and will be repeated; its slot stays taken.

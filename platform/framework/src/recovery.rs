@@ -67,15 +67,11 @@ pub trait RecoverySpec: Sized + Debug {
         None
     }
 
-    /// Bytes of the encoded record, at least roughly: what it counts for in the bounds of queues. The default encodes it to see.
-    fn weight(&self) -> usize {
-        let mut encoder = Encoder::new();
-        self.encode(&mut encoder);
-        encoder.finish().length()
-    }
+    /// Bytes of the encoded record, at least roughly: what it counts for in the bounds of queues.
+    fn weight(&self) -> usize;
 
-    /// Writes the record.
-    fn encode(&self, encoder: &mut Encoder);
+    /// Writes the record. Takes it, so that shared chunks move and are not counted once more.
+    fn encode(self, encoder: &mut Encoder);
 
     /// Reads a record back.
     ///

@@ -172,6 +172,36 @@ impl Encoder {
         }
     }
 
+    /// Forgets what was put in; its memory is kept.
+    pub fn clear(&mut self) {
+        self.head.clear();
+        self.body.clear();
+    }
+
+    /// The head so far.
+    #[must_use]
+    pub fn head(&self) -> &[u8] {
+        &self.head
+    }
+
+    /// The shared chunks so far.
+    #[must_use]
+    pub fn body(&self) -> &[Bytes] {
+        &self.body
+    }
+
+    /// Bytes of head and body so far.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.head.len() + self.body.iter().map(Bytes::len).sum::<usize>()
+    }
+
+    /// A copy of what was put in so far; its chunks stay shared.
+    #[must_use]
+    pub fn to_encoded(&self) -> Encoded {
+        Encoded { head: Bytes::copy_from_slice(&self.head), body: self.body.clone() }
+    }
+
     /// The encoded message.
     #[must_use]
     pub fn finish(self) -> Encoded {

@@ -48,18 +48,18 @@ pub enum Failure {
 
 /// Runs until the manager has no more batches and all that were sent have ended.
 pub async fn drive(client: &mut SessionClient, manager: &mut impl PerformanceManager, watcher: &mut impl Watcher) {
-    let mut events = Vec::new();
+    let (mut events, mut batches) = (Vec::new(), Vec::new());
     let mut generating = true;
     let mut stuck_since = None;
     loop {
         let mut submitted = 0;
         while generating && submitted < BATCHES_PER_TURN && client.capacity() > 0 {
-            match now_or_later(manager.next_batch()).await {
-                Poll::Ready(Some(batch)) => submit(client, manager, watcher, batch),
-                Poll::Ready(None) => generating = false,
+            let most = client.capacity().min(BATCHES_PER_TURN - submitted);
+            match now_or_later(manager.next_batches(most, &mut batches)).await {
+                Poll::Ready(true) => submitted += submit(client, manager, watcher, &mut batches),
+                Poll::Ready(false) => generating = false,
                 Poll::Pending => break,
             }
-            submitted += 1;
         }
         if client.in_flight() == 0 {
             if !generating {
@@ -81,10 +81,10 @@ pub async fn drive(client: &mut SessionClient, manager: &mut impl PerformanceMan
                 biased;
                 () = client.turn(&mut events) => {}
                 () = tokio::time::sleep(STUCK_LIMIT / 10), if stuck_since.is_some() => {}
-                batch = manager.next_batch(), if may_send => match batch {
-                    Some(batch) => submit(client, manager, watcher, batch),
-                    None => generating = false,
-                },
+                goes_on = manager.next_batches(1, &mut batches), if may_send => {
+                    generating = goes_on;
+                    submit(client, manager, watcher, &mut batches);
+                }
             }
         }
         // A batch is in flight until its slot is given back, which is now: an answer that waited for its turn here waited.
@@ -96,16 +96,21 @@ pub async fn drive(client: &mut SessionClient, manager: &mut impl PerformanceMan
     }
 }
 
+/// Submits all of `batches` and gives how many they were.
 fn submit(
     client: &mut SessionClient,
     manager: &mut impl PerformanceManager,
     watcher: &mut impl Watcher,
-    batch: LoadBatch,
-) {
-    if let Err(error) = client.submit(batch.number, batch.count, &batch.body) {
-        watcher.failed(Failure::NotDone(error.to_string()));
-        manager.on_lost(batch.number);
+    batches: &mut Vec<LoadBatch>,
+) -> usize {
+    let (count, now) = (batches.len(), Instant::now());
+    for batch in batches.drain(..) {
+        if let Err(error) = client.submit_at(now, batch.number, batch.count, &batch.body) {
+            watcher.failed(Failure::NotDone(error.to_string()));
+            manager.on_lost(batch.number);
+        }
     }
+    count
 }
 
 fn handle(event: ClientEvent, now: Instant, manager: &mut impl PerformanceManager, watcher: &mut impl Watcher) {

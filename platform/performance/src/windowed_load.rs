@@ -39,8 +39,8 @@ pub struct WindowedLoad {
     next_number: u64,
     /// The lowest number that may be in flight.
     first_number: u64,
-    /// For each number from there on: how late it was sent, while it is in flight.
-    sent: VecDeque<Option<Duration>>,
+    /// For each number from there on, while it is in flight: when it was made, and how late that was.
+    sent: VecDeque<Option<(Instant, Duration)>>,
     in_flight: u64,
     figures: LoadFigures,
 }
@@ -70,33 +70,30 @@ impl WindowedLoad {
         }
     }
 
-    /// Takes a number out of flight and gives how late it was sent; none if it is not in flight, so that nothing counts twice.
-    fn end(&mut self, number: u64) -> Option<Duration> {
+    /// Takes a number out of flight and gives when it was made and how late that was; none if it is not in flight, so that nothing
+    /// counts twice.
+    fn end(&mut self, number: u64) -> Option<(Instant, Duration)> {
         let place = usize::try_from(number.checked_sub(self.first_number)?).ok()?;
-        let late = self.sent.get_mut(place)?.take()?;
+        let sent = self.sent.get_mut(place)?.take()?;
         self.in_flight -= 1;
         while let Some(None) = self.sent.front() {
             self.sent.pop_front();
             self.first_number += 1;
         }
-        Some(late)
+        Some(sent)
     }
-}
 
-#[async_trait]
-impl PerformanceManager for WindowedLoad {
-    async fn next_batch(&mut self) -> Option<LoadBatch> {
-        let end = self.clock.end();
+    /// Waits until a batch may go out and gives the time; none at the end of the run.
+    async fn wait_for_slot(&mut self) -> Option<Instant> {
         let mut now = Instant::now();
-        if now >= end {
+        if now >= self.clock.end() {
             return None;
         }
         if self.in_flight >= self.options.window {
             // An answer needs this manager, so whoever brings it drops this wait first.
-            tokio::time::sleep_until(end.into()).await;
+            tokio::time::sleep_until(self.clock.end().into()).await;
             return None;
         }
-        let mut late = Duration::ZERO;
         if let Some(OpenLoop { schedule, ticker }) = &self.open_loop {
             let intended = schedule.intended(self.next_number);
             while now < intended {
@@ -106,22 +103,42 @@ impl PerformanceManager for WindowedLoad {
                 ticker.tick().await;
                 now = Instant::now();
             }
-            late = now - intended;
         }
-        let number = self.next_number;
-        self.next_number += 1;
-        self.sent.push_back(Some(late));
-        self.in_flight += 1;
-        self.recording.issued();
-        Some(LoadBatch { number, count: self.options.batch, body: self.maker.next_body() })
+        Some(now)
+    }
+
+    /// How late the next batch is at `now`; none if its time has not come.
+    fn lateness(&self, now: Instant) -> Option<Duration> {
+        match &self.open_loop {
+            None => Some(Duration::ZERO),
+            Some(OpenLoop { schedule, .. }) => now.checked_duration_since(schedule.intended(self.next_number)),
+        }
+    }
+}
+
+#[async_trait]
+impl PerformanceManager for WindowedLoad {
+    async fn next_batches(&mut self, most: usize, batches: &mut Vec<LoadBatch>) -> bool {
+        let Some(now) = self.wait_for_slot().await else { return false };
+        let room = usize::try_from(self.options.window - self.in_flight).unwrap_or(usize::MAX);
+        for _ in 0..most.min(room) {
+            let Some(late) = self.lateness(now) else { break };
+            let number = self.next_number;
+            self.next_number += 1;
+            self.sent.push_back(Some((now, late)));
+            self.in_flight += 1;
+            self.recording.issued();
+            batches.push(LoadBatch { number, count: self.options.batch, body: self.maker.next_body() });
+        }
+        true
     }
 
     fn on_reply(&mut self, number: u64, status: Status, latency: Duration) {
-        let Some(late) = self.end(number) else { return };
+        let Some((made, late)) = self.end(number) else { return };
         if status == Status::Ok {
             self.figures.accepted += u64::from(self.options.batch);
             // From the time it was meant to be sent: a stall is not hidden by sending less during it.
-            self.recording.answered(Instant::now(), late + latency, u64::from(self.options.batch));
+            self.recording.answered(made + latency, late + latency, u64::from(self.options.batch));
         } else {
             self.figures.errors += 1;
             self.recording.failed();
@@ -173,8 +190,18 @@ mod tests {
         }
     }
 
+    /// Takes batches two at a time until none may go out.
     fn numbers(load: &mut WindowedLoad) -> Vec<u64> {
-        std::iter::from_fn(|| now_or_never(load.next_batch()).flatten().map(|batch| batch.number)).collect()
+        let mut batches = Vec::new();
+        while now_or_never(load.next_batches(2, &mut batches)) == Some(true) {}
+        batches.iter().map(|batch| batch.number).collect()
+    }
+
+    async fn next_number(load: &mut WindowedLoad) -> Option<u64> {
+        let mut batches = Vec::new();
+        let goes_on = load.next_batches(1, &mut batches).await;
+        assert_eq!(batches.len(), usize::from(goes_on));
+        batches.pop().map(|batch| batch.number)
     }
 
     #[tokio::test]
@@ -202,22 +229,22 @@ mod tests {
         let (mut load, _) = load(1, None);
         assert_eq!(numbers(&mut load), [0]);
         load.clock.end_early(Instant::now() + Duration::from_millis(20));
-        assert_eq!(load.next_batch().await, None);
+        assert_eq!(next_number(&mut load).await, None);
         load.on_lost(0);
-        assert_eq!(load.next_batch().await, None);
+        assert_eq!(next_number(&mut load).await, None);
     }
 
     #[tokio::test]
     async fn with_a_rate_latency_runs_from_the_intended_time_however_late_the_window_let_it_go() {
         let (mut load, recording) = load(1, Some(200.0));
-        assert_eq!(load.next_batch().await.map(|batch| batch.number), Some(0));
+        assert_eq!(next_number(&mut load).await, Some(0));
         let start = load.clock.start();
         while start.elapsed() < Duration::from_millis(60) {
             tokio::task::yield_now().await;
         }
         load.on_reply(0, Status::Ok, Duration::from_millis(60));
         // The batch of 10 ms goes out now, 50 ms late, and is answered at once.
-        assert_eq!(load.next_batch().await.map(|batch| batch.number), Some(1));
+        assert_eq!(next_number(&mut load).await, Some(1));
         load.on_reply(1, Status::Ok, Duration::from_millis(1));
         let (measured, _) = recording.finish();
         assert!(measured.histogram.min() >= 51_000, "{} µs", measured.histogram.min());

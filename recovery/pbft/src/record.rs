@@ -180,8 +180,8 @@ impl RecoverySpec for PbftRecord {
             }
     }
 
-    fn encode(&self, encoder: &mut Encoder) {
-        match self {
+    fn encode(self, encoder: &mut Encoder) {
+        match &self {
             PbftRecord::ViewState { view, mode } => {
                 encoder.put_u8(VIEW_STATE);
                 encoder.put_u64(*view);

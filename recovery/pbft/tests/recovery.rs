@@ -105,7 +105,7 @@ fn all_kinds() -> Vec<PbftRecord> {
 fn every_kind_of_record_reads_back_and_no_cut_of_one_does() {
     for record in all_kinds() {
         let mut encoder = Encoder::new();
-        record.encode(&mut encoder);
+        record.clone().encode(&mut encoder);
         let encoded = encoder.finish();
         let body = Bytes::from(encoded.body.concat());
         assert_eq!(PbftRecord::decode(Decoder::new(&encoded.head, body.clone())), Ok(record.clone()));

@@ -52,8 +52,16 @@ impl RecoverySpec for Record {
         if let Record::View(key, _) = self { Some(*key) } else { None }
     }
 
-    fn encode(&self, encoder: &mut Encoder) {
+    fn weight(&self) -> usize {
         match self {
+            Record::Put(_, bytes) => 9 + bytes.len(),
+            Record::Vote(_) => 9,
+            Record::View(..) => 17,
+        }
+    }
+
+    fn encode(self, encoder: &mut Encoder) {
+        match &self {
             Record::Put(position, bytes) => {
                 encoder.put_u8(1);
                 encoder.put_u64(position.0);

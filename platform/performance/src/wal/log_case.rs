@@ -1,6 +1,6 @@
 //! The write-ahead log as it is shipped, with one future an operation.
 
-use super::figures::{Group, Measured};
+use super::figures::{Group, Measured, Way};
 use super::timed_vfs::{Operation, Operations, Timed, TimedVfs};
 use super::{Failed, WalError};
 use bytes::Bytes;
@@ -9,15 +9,13 @@ use quorate_framework::entry::{EntryKind, GroupBuilder, share_entries};
 use quorate_framework::{ClusterId, Encoder, Position, RecoverySpec, ReplicaId, Ticket, TicketSequence};
 use quorate_raft::RaftRecord;
 use quorate_recovery::{
-    DirectoryVfs, FlushLinger, GROUP_BYTES, Pump, Recovered, SEGMENT_BYTES, StartOptions, Submission, WalEvent,
-    WalSettings, WalWriterLoop, check, current_boot,
+    DirectoryVfs, FlushLinger, GROUP_BYTES, Pump, Recovered, SEGMENT_BYTES, StartOptions, StorageError, Submission,
+    WalEvent, WalSettings, WalWriterLoop, check, current_boot,
 };
 use quorate_recovery_raft::{RaftRecovery, raft_identity};
-use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::oneshot;
 
 /// Bytes before a record on disk.
 const RECORD_FRAME_BYTES: usize = 12;
@@ -27,7 +25,7 @@ fn record(index: u64, payload: &Bytes) -> RaftRecord {
     let mut head = [0; 16];
     head[..8].copy_from_slice(&1_u64.to_le_bytes());
     head[8..].copy_from_slice(&index.to_le_bytes());
-    let mut builder = GroupBuilder::with_capacity(payload.len() + 32, 1);
+    let mut builder = GroupBuilder::with_capacity(payload.len() + head.len() + 10, 1);
     builder.push(EntryKind::Request, &head, payload);
     let mut chunks = Vec::with_capacity(1);
     share_entries(&builder.finish(), |chunk| chunks.push(chunk));
@@ -48,19 +46,13 @@ pub(super) struct Grouping {
     pub(super) batch: usize,
 }
 
-/// One operation's waiter.
-struct Waiter {
-    ticket: Ticket,
-    told: oneshot::Sender<Instant>,
-}
-
-/// What the writer's thread has told.
-#[derive(Default)]
+/// A durable group, as the writer's thread has told it.
+#[derive(Clone, Copy, Debug)]
 struct Told {
-    waiters: VecDeque<Waiter>,
-    /// For each durable group its operations and the end of telling.
-    groups: Vec<(u64, Instant)>,
-    failure: Option<String>,
+    /// Everything up to it is durable.
+    ticket: Ticket,
+    operations: u64,
+    at: Instant,
 }
 
 /// A fresh log in an empty folder, and what is done to its files from now on.
@@ -94,12 +86,12 @@ pub(super) fn all_at_once(
     payload: &Bytes,
 ) -> Result<Measured, WalError> {
     let (pump, done) = open(folder, grouping.batch, payload)?;
-    let told = Arc::new(Mutex::new(Told::default()));
+    let told = Arc::new(Mutex::new(Vec::new()));
     let telling = Arc::clone(&told);
     let linger = grouping.wait.map_or_else(FlushLinger::default, |wait| FlushLinger { wait, batch: grouping.batch });
-    let mut due = Vec::new();
-    let wal = WalWriterLoop::start(pump, linger, move |event| tell(&telling, &mut due, event))
+    let wal = WalWriterLoop::start(pump, linger, move |event| tell(&telling, &event))
         .failed("starting the writer's thread")?;
+    let runtime = tokio::runtime::Builder::new_current_thread().build().failed("waiting")?;
 
     let mut submitted = Vec::with_capacity(operations as usize);
     let mut awaited = Vec::with_capacity(operations as usize);
@@ -108,67 +100,62 @@ pub(super) fn all_at_once(
     let began = Instant::now();
     for index in 1..=operations {
         let ticket = tickets.next_ticket();
-        let (sender, receiver) = oneshot::channel();
-        submitted.push(Instant::now());
+        submitted.push((ticket, Instant::now()));
         submission.push(Submission::record(ticket, record(index, payload)));
-        told.lock().waiters.push_back(Waiter { ticket, told: sender });
         wal.submit(&mut submission).failed("submitting")?;
-        awaited.push(receiver);
+        awaited.push(wal.wait_for(ticket));
     }
-    let mut ways = Vec::with_capacity(operations as usize);
-    for (submitted, receiver) in submitted.into_iter().zip(awaited) {
-        let told_at = receiver.blocking_recv().map_err(|_| {
-            let reason = told.lock().failure.clone();
-            WalError::Failed { doing: "writing", reason: reason.unwrap_or_else(|| "the writer has ended".to_owned()) }
-        })?;
-        ways.push((submitted, told_at));
-    }
+    runtime
+        .block_on(async {
+            for durable in awaited {
+                durable.await?;
+            }
+            Ok::<(), StorageError>(())
+        })
+        .failed("writing")?;
     let elapsed = began.elapsed();
     wal.stop().failed("stopping the log")?;
     verify(folder, operations)?;
-    let told_groups = std::mem::take(&mut told.lock().groups);
-    Ok(Measured { elapsed, ways, groups: groups(began, &told_groups, &done.take()) })
+    let told = std::mem::take(&mut *told.lock());
+    let ways = ways(&submitted, &told);
+    Ok(Measured { elapsed, ways, groups: groups(began, &told, &done.take()) })
 }
 
-/// Runs on the writer's thread, once a group: every operation's future becomes ready.
-fn tell(told: &Mutex<Told>, due: &mut Vec<Waiter>, event: WalEvent) {
-    match event {
-        WalEvent::Failed(error) => {
-            let mut told = told.lock();
-            told.failure = Some(error.to_string());
-            told.waiters.clear();
-        }
-        WalEvent::Persisted { ticket, records, .. } => {
-            {
-                let mut told = told.lock();
-                let count = told.waiters.iter().take_while(|waiter| waiter.ticket <= ticket).count();
-                due.extend(told.waiters.drain(..count));
-            }
-            for waiter in due.drain(..) {
-                // Nobody waits any more if the case has failed.
-                let _ = waiter.told.send(Instant::now());
-            }
-            told.lock().groups.push((u64::from(records), Instant::now()));
-        }
+/// Runs on the writer's thread, once a group, right after the group's futures have become ready.
+fn tell(told: &Mutex<Vec<Told>>, event: &WalEvent) {
+    // A failure reaches the futures too.
+    if let WalEvent::Persisted { ticket, records, .. } = event {
+        told.lock().push(Told { ticket: *ticket, operations: u64::from(*records), at: Instant::now() });
     }
 }
 
+/// Each operation's way: it ends when its group is told.
+fn ways(submitted: &[(Ticket, Instant)], told: &[Told]) -> Vec<Way> {
+    let mut groups = told.iter().peekable();
+    let mut ways = Vec::with_capacity(submitted.len());
+    for (ticket, from) in submitted {
+        while groups.next_if(|group| group.ticket < *ticket).is_some() {}
+        ways.extend(groups.peek().map(|group| (*from, group.at)));
+    }
+    ways
+}
+
 /// Puts together which writes and syncs belong to which group: those that ended between two tellings.
-fn groups(began: Instant, told: &[(u64, Instant)], done: &[Timed]) -> Vec<Group> {
+fn groups(began: Instant, told: &[Told], done: &[Timed]) -> Vec<Group> {
     let mut done = done.iter().peekable();
     let mut gathered_from = began;
     let mut groups = Vec::new();
-    for (operations, told_at) in told {
+    for group_told in told {
         let mut group = Group {
-            operations: *operations,
+            operations: group_told.operations,
             gathered_from,
-            write_began: *told_at,
+            write_began: group_told.at,
             write: Duration::ZERO,
             bytes: 0,
             sync: None,
             ended: gathered_from,
         };
-        while let Some(timed) = done.next_if(|timed| timed.ended <= *told_at) {
+        while let Some(timed) = done.next_if(|timed| timed.ended <= group_told.at) {
             group.write_began = group.write_began.min(timed.began);
             group.ended = group.ended.max(timed.ended);
             let time = timed.ended - timed.began;
@@ -181,7 +168,7 @@ fn groups(began: Instant, told: &[(u64, Instant)], done: &[Timed]) -> Vec<Group>
             }
         }
         group.ended = group.ended.max(group.write_began);
-        gathered_from = *told_at;
+        gathered_from = group_told.at;
         groups.push(group);
     }
     groups

@@ -84,7 +84,11 @@ impl RecoverySpec for ScriptedRecord {
         Some(self.0)
     }
 
-    fn encode(&self, encoder: &mut Encoder) {
+    fn weight(&self) -> usize {
+        size_of::<u64>()
+    }
+
+    fn encode(self, encoder: &mut Encoder) {
         encoder.put_u64(self.0);
     }
 

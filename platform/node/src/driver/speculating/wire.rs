@@ -49,6 +49,9 @@ impl Block {
     }
 }
 
+/// Bytes of a block beside its payload.
+const FIXED_BYTES: usize = 17;
+
 impl RecoverySpec for Block {
     type State = Vec<Block>;
 
@@ -60,7 +63,11 @@ impl RecoverySpec for Block {
         Some(self.position)
     }
 
-    fn encode(&self, encoder: &mut Encoder) {
+    fn weight(&self) -> usize {
+        FIXED_BYTES + self.payload.as_ref().map_or(0, Bytes::len)
+    }
+
+    fn encode(self, encoder: &mut Encoder) {
         self.put(encoder);
     }
 

@@ -16,7 +16,7 @@ const DIRECTORY: &str = "QUORATE_KILL_TEST_DIRECTORY";
 const ROUNDS: u64 = 12;
 
 fn options() -> LsmOptions {
-    LsmOptions { cache_bytes: 1 << 20, memory_table_bytes: 64 << 10, journal_bytes: 64 << 20 }
+    LsmOptions { cache_bytes: 1 << 20, memory_table_bytes: 64 << 10, journal_bytes: 64 << 20, ..LsmOptions::default() }
 }
 
 fn opened(directory: &Path) -> KvExecutor<LsmStore> {

@@ -5,11 +5,10 @@ mod support;
 
 use quorate_executor::lsm::{LsmLoader, LsmOptions, LsmStore};
 use quorate_executor::{KeyValue, KvExecutor, OrderedStore, ReplicatedLimits, Restore};
-use quorate_framework::vfs::VfsFile;
+use quorate_framework::vfs::Vfs;
 use quorate_framework::{ClusterId, Position, SnapshotBase};
-use std::fs::{self, File, OpenOptions};
-use std::io;
-use std::os::unix::fs::FileExt;
+use quorate_recovery::DirectoryVfs;
+use std::fs;
 use std::path::Path;
 use std::time::Instant;
 use support::{Replica, range, workload::Workload};
@@ -17,30 +16,6 @@ use support::{Replica, range, workload::Workload};
 const CLUSTER: ClusterId = ClusterId([7; 16]);
 const VALUE_BYTES: usize = 1_000;
 const MEMORY_MIB: u64 = 64;
-
-struct Disk(File);
-
-impl VfsFile for Disk {
-    fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-        self.0.read_exact_at(bytes, offset)
-    }
-    fn write_all_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.0.write_all_at(bytes, offset)
-    }
-    fn sync_data(&mut self) -> io::Result<()> {
-        self.0.sync_data()
-    }
-    fn length(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
-    }
-    fn allocate(&mut self, length: u64) -> io::Result<()> {
-        self.0.set_len(length)
-    }
-}
-
-fn file(path: &Path) -> Box<dyn VfsFile> {
-    Box::new(Disk(OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).unwrap()))
-}
 
 /// A line of the process's memory figures, in MiB.
 fn memory_mib(line: &str) -> u64 {
@@ -82,7 +57,8 @@ fn fill(store: &mut LsmStore, content_bytes: usize) {
 #[ignore = "takes minutes and 4 GiB of disk"]
 fn a_gibibyte_is_snapshotted_while_execution_goes_on_and_restored_in_64_mib_of_memory() {
     let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("snapshot");
+    let vfs = DirectoryVfs::open_unlocked(directory.path()).unwrap();
+    let name = Path::new("snapshot");
     let options = LsmOptions::default();
     let limits = ReplicatedLimits::default();
     let mut store = LsmStore::create(directory.path(), 1, options, limits).unwrap().into_store();
@@ -95,7 +71,7 @@ fn a_gibibyte_is_snapshotted_while_execution_goes_on_and_restored_in_64_mib_of_m
     let began = Instant::now();
     let ((summary, executed), rise) = rise_mib(|| {
         let mut writer = replica.executor.snapshot(CLUSTER, base(1_001)).unwrap();
-        let (mut target, mut bytes, mut offset) = (file(&path), Vec::new(), 0);
+        let (mut target, mut bytes, mut offset) = (vfs.create(name).unwrap(), Vec::new(), 0);
         loop {
             bytes.clear();
             let done = writer.step(replica.executor.store(), 256 << 10, &mut bytes).unwrap();
@@ -115,7 +91,7 @@ fn a_gibibyte_is_snapshotted_while_execution_goes_on_and_restored_in_64_mib_of_m
     let began = Instant::now();
     let ((restored, report), rise) = rise_mib(|| {
         let loader = LsmLoader::create(directory.path(), 2, options, limits).unwrap();
-        Restore::begin(file(&path), CLUSTER, &base(1_001), loader).unwrap().finish().unwrap()
+        Restore::begin(vfs.open(name).unwrap(), CLUSTER, &base(1_001), loader).unwrap().finish().unwrap()
     });
     println!("restored in {:?}: {report:?}, {rise} MiB", began.elapsed());
     assert_eq!((report.position, report.entries), (Position(1_001), summary.entries));

@@ -8,7 +8,7 @@ use quorate_executor::conformance::{check_store, check_store_and_reopen};
 use quorate_executor::lsm::{
     LsmLoader, LsmOpenError, LsmOptions, LsmStore, generation_path, generations, remove_other_generations,
 };
-use quorate_executor::snapshot::{MemoryLoader, RestorableStore, StateLoader};
+use quorate_executor::snapshot::{MemoryLoader, RestorableStore, SYNC_EVERY_BYTES, StateLoader};
 use quorate_executor::{
     Command, KeyValue, KvExecutor, MemoryStore, OrderedStore, ReplicatedLimits, Restore, StoreError,
 };
@@ -27,7 +27,7 @@ const CLUSTER: ClusterId = ClusterId([7; 16]);
 
 /// Small memory tables, so that a few thousand writes reach the files.
 fn options() -> LsmOptions {
-    LsmOptions { cache_bytes: 1 << 20, memory_table_bytes: 256 << 10, journal_bytes: 64 << 20 }
+    LsmOptions { cache_bytes: 1 << 20, memory_table_bytes: 256 << 10, journal_bytes: 64 << 20, ..LsmOptions::default() }
 }
 
 fn directory() -> TempDir {
@@ -303,6 +303,22 @@ fn a_snapshot_is_the_same_bytes_from_memory_and_from_disk_and_restores_into_both
     memory.execute_range(later.clone());
     restored.execute_range(later);
     assert_eq!(restored.digest(), memory.digest(), "it goes on like the one it came from");
+}
+
+#[test]
+fn a_snapshot_of_several_syncs_is_restored_into_tables_that_are_whole() {
+    let directory = directory();
+    let mut store = MemoryStore::new();
+    for number in 0..200_u32 {
+        store.put(&number.to_be_bytes(), &vec![number as u8; 60_000]).expect("written");
+    }
+    store.commit(Position(1)).expect("committed");
+    let mut source = Replica::over(KvExecutor::new(store, limits()));
+    let bytes = snapshot(&mut source.executor);
+    assert!(bytes.len() as u64 > 2 * SYNC_EVERY_BYTES);
+    let loader = LsmLoader::create(directory.path(), 1, options(), limits()).expect("begun");
+    drop(restore(&bytes, 1, loader));
+    assert_eq!(Replica::over(open(directory.path(), 1).expect("synced")).digest(), source.digest());
 }
 
 #[test]

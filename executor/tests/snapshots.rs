@@ -4,7 +4,9 @@
 mod support;
 
 use proptest::prelude::*;
-use quorate_executor::snapshot::{MemoryLoader, RestoreReport, SECTION_BYTES, SnapshotSummary, verify};
+use quorate_executor::snapshot::{
+    MemoryLoader, RestoreReport, SECTION_BYTES, SYNC_EVERY_BYTES, SnapshotSummary, verify,
+};
 use quorate_executor::{
     Command, KvExecutor, MemoryStore, OrderedStore, ReplicatedLimits, Restore, SnapshotError, SnapshotFile,
     SnapshotName, SnapshotReader,
@@ -347,6 +349,22 @@ fn a_file_gets_its_name_only_when_it_is_synced_and_the_directory_after_that() {
     assert_eq!(reader.header().base, base(300));
     let (header, _) = verify(directory.open(&name.path()).expect("it is there")).expect("sound");
     assert_eq!(header.block, block(300));
+}
+
+#[test]
+fn a_long_file_is_synced_every_few_writes_and_not_all_at_its_end() {
+    let directory = Directory::default();
+    let mut target = SnapshotFile::create(&directory, SnapshotName::Temporary(Position(1))).expect("a file");
+    let quarter = vec![0; SYNC_EVERY_BYTES as usize / 4];
+    for _ in 0..9 {
+        target.append(&quarter).expect("written");
+    }
+    assert_eq!(directory.calls(), ["create snapshot-0000000000000001.tmp", "write", "sync", "write", "sync", "write"]);
+    directory.fail(Some("sync"));
+    target.append(&quarter).and_then(|()| target.append(&quarter)).expect("not due yet");
+    assert!(matches!(target.append(&quarter), Err(SnapshotError::File { .. })));
+    directory.fail(None);
+    assert!(matches!(target.finish(&directory, Position(1)), Err(SnapshotError::FailedBefore)));
 }
 
 #[test]

@@ -7,14 +7,32 @@ use super::open::{LsmOpenError, LsmOptions, create_tree, sync_names};
 use super::store::LsmStore;
 use crate::replicated_limits::ReplicatedLimits;
 use crate::session::SessionStamps;
-use crate::snapshot::{LoadedState, SnapshotError, SnapshotReader, StateLoader};
+use crate::snapshot::{LoadedState, SYNC_EVERY_BYTES, SnapshotError, SnapshotReader, StateLoader, failed_file};
 use crate::store::{OrderedStore, StoreError};
 use quorate_framework::{BlockId, Position};
-use std::io::ErrorKind;
-use std::path::Path;
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
 
 /// Records that do not come in the tree's order are written in batches of this size, in bytes.
 const BATCH_BYTES: u64 = 1 << 20;
+
+/// Where the tree has its tables, below the keyspace's directory. Each is a file whose name is a number, the newest the highest.
+const TABLES_DIRECTORY: &str = "tables";
+
+/// The table that is being written, or the last one that was.
+fn newest_table(tables: &Path) -> io::Result<Option<PathBuf>> {
+    let mut newest = None;
+    for entry in std::fs::read_dir(tables)? {
+        newest = newest.max(entry?.file_name().to_str().and_then(|name| name.parse::<u64>().ok()));
+    }
+    Ok(newest.map(|number| tables.join(number.to_string())))
+}
+
+/// Syncs the table that is being written. The tree syncs each at its end only, which is too much for the device at once.
+fn sync_newest_table(tables: &Path) -> io::Result<()> {
+    newest_table(tables)?.map_or(Ok(()), |table| File::open(table)?.sync_data())
+}
 
 /// A generation that is being filled. It has no mark before [`StateLoader::finish`]: given up half-way, it can never be opened.
 #[derive(Debug)]
@@ -56,7 +74,14 @@ impl StateLoader for LsmLoader {
         let failed = |store: &LsmStore, error| SnapshotError::Store(store.failed(error));
         let mut ingestion = keyspace.start_ingestion().map_err(|error| failed(&self.store, error))?;
         let mut last_head = Vec::new();
+        let tables = keyspace.path().join(TABLES_DIRECTORY);
+        let mut unsynced = 0;
         while let Some((key, value)) = reader.next_entry()? {
+            unsynced += (key.len() + value.len()) as u64;
+            if unsynced >= SYNC_EVERY_BYTES {
+                unsynced = 0;
+                sync_newest_table(&tables).map_err(failed_file("syncing a table"))?;
+            }
             let written = match keys::entry(key) {
                 (physical, None) => ingestion.write(physical, value),
                 (head, Some(rest)) => {
@@ -94,5 +119,21 @@ impl StateLoader for LsmLoader {
         self.store.persist()?;
         sync_names(self.store.directory()).map_err(|error| StoreError::Medium(error.to_string()))?;
         Ok(self.store)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_table_is_the_one_with_the_highest_number() {
+        let directory = tempfile::tempdir().unwrap();
+        assert_eq!(newest_table(directory.path()).unwrap(), None);
+        for name in ["9", "12", "7", "99.tmp", "lock"] {
+            std::fs::write(directory.path().join(name), "").unwrap();
+        }
+        assert_eq!(newest_table(directory.path()).unwrap(), Some(directory.path().join("12")));
+        assert!(sync_newest_table(&directory.path().join("nowhere")).is_err());
     }
 }

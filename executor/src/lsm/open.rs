@@ -10,11 +10,13 @@ use crate::executor::KvExecutor;
 use crate::replicated_limits::ReplicatedLimits;
 use crate::session::{RecordError, SessionStamps, SessionTable, StoredSessions};
 use crate::store::OrderedStore;
+use fjall::compaction::Leveled;
 use fjall::{Database, KeyspaceCreateOptions};
 use quorate_framework::{BlockId, Position};
 use std::io::{self, ErrorKind};
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 use thiserror::Error;
 
 /// Where the tree's files lie in a generation's directory.
@@ -31,11 +33,19 @@ pub struct LsmOptions {
     pub memory_table_bytes: u64,
     /// Journals on disk at most, in bytes; at least 64 MiB.
     pub journal_bytes: u64,
+    /// A merge begins another file at this size, in bytes. A file is synced when it is complete: large ones keep the device busy for long,
+    /// and what waits for it meanwhile, a sync of the log above all.
+    pub table_bytes: u64,
 }
 
 impl Default for LsmOptions {
     fn default() -> LsmOptions {
-        LsmOptions { cache_bytes: 8 << 20, memory_table_bytes: 8 << 20, journal_bytes: 128 << 20 }
+        LsmOptions {
+            cache_bytes: 8 << 20,
+            memory_table_bytes: 8 << 20,
+            journal_bytes: 128 << 20,
+            table_bytes: 16 << 20,
+        }
     }
 }
 
@@ -133,7 +143,12 @@ pub(super) fn create_tree(
     let directory = generation_path(data_directory, generation);
     std::fs::create_dir(&directory)?;
     let database = open_database(&directory, options).map_err(LsmOpenError::of_tree)?;
-    let settings = || KeyspaceCreateOptions::default().max_memtable_size(options.memory_table_bytes);
+    let merges = Arc::new(Leveled::default().with_table_target_size(options.table_bytes));
+    let settings = || {
+        KeyspaceCreateOptions::default()
+            .max_memtable_size(options.memory_table_bytes)
+            .compaction_strategy(Arc::clone(&merges) as Arc<_>)
+    };
     let keyspace = database.keyspace(KEYSPACE, settings).map_err(LsmOpenError::of_tree)?;
     Ok(Tree { directory, options, database, keyspace })
 }

@@ -59,6 +59,10 @@ impl SnapshotName {
     }
 }
 
+/// A snapshot's file is synced each time so many bytes were written. All of it at its end would keep the device busy for as long as
+/// that takes, and a sync of the log, which clients wait for, would stand behind it.
+pub const SYNC_EVERY_BYTES: u64 = 4 << 20;
+
 /// A snapshot file being written, from its first byte to its last. Its final name appears when all of it is on disk.
 ///
 /// The first failure is final: every later call fails too, and the file is never finished.
@@ -66,6 +70,7 @@ pub struct SnapshotFile {
     file: Box<dyn VfsFile>,
     unfinished: SnapshotName,
     length: u64,
+    synced: u64,
     failed: bool,
 }
 
@@ -90,7 +95,7 @@ impl SnapshotFile {
             _ => {}
         }
         let file = directory.create(&path).map_err(failed("creating a snapshot"))?;
-        Ok(SnapshotFile { file, unfinished, length: 0, failed: false })
+        Ok(SnapshotFile { file, unfinished, length: 0, synced: 0, failed: false })
     }
 
     /// Bytes written.
@@ -99,7 +104,7 @@ impl SnapshotFile {
         self.length
     }
 
-    /// Appends bytes. Blocks.
+    /// Appends bytes, and syncs what was appended every few calls, see [`SYNC_EVERY_BYTES`]. Blocks.
     ///
     /// # Errors
     /// [`SnapshotError`]; final.
@@ -107,6 +112,10 @@ impl SnapshotFile {
         let length = self.length;
         self.attempt("writing a snapshot", |file| file.write_all_at(bytes, length))?;
         self.length += bytes.len() as u64;
+        if self.length - self.synced >= SYNC_EVERY_BYTES {
+            self.attempt("syncing a snapshot", |file| file.sync_data())?;
+            self.synced = self.length;
+        }
         Ok(())
     }
 
@@ -145,6 +154,6 @@ impl SnapshotFile {
     }
 }
 
-pub(super) fn failed(what: &'static str) -> impl FnOnce(io::Error) -> SnapshotError {
+pub(crate) fn failed(what: &'static str) -> impl FnOnce(io::Error) -> SnapshotError {
     move |source| SnapshotError::File { what, source }
 }

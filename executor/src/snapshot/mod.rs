@@ -11,7 +11,8 @@ mod restore;
 mod writer;
 
 pub use error::SnapshotError;
-pub use files::{SnapshotFile, SnapshotName};
+pub(crate) use files::failed as failed_file;
+pub use files::{SYNC_EVERY_BYTES, SnapshotFile, SnapshotName};
 pub use format::{HEADER_BYTES_MAX, SECTION_BYTES, SECTION_BYTES_MAX, SnapshotHeader, SnapshotSummary};
 pub use reader::{SnapshotEntry, SnapshotReader, verify};
 pub use restore::{LoadedState, MemoryLoader, RestorableStore, Restore, RestoreReport, StateLoader};

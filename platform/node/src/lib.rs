@@ -5,8 +5,9 @@
 //!   │                                   │ publishes a snapshot when somebody asks
 //!   └─▶ http (a thread of its own) ─▶ StatusBoard
 //! ```
-//! [`driver`] is synchronous and pure; [`shell`] moves bytes and calls the async traits; [`registry`] is the one place where the
-//! protocol's type is forgotten; [`mod@serve`] is the whole of a replica's process.
+//! [`driver`] and [`snapshots::coordinator`] are synchronous and pure, and the simulator drives the same ones; [`shell`] moves bytes and
+//! calls the async traits; [`registry`] is the one place where the protocol's type is forgotten; [`mod@serve`] is the whole of a
+//! replica's process.
 
 pub mod beginning;
 pub mod clock;

@@ -15,7 +15,6 @@
 
 mod alarm;
 mod backlog;
-mod checkpoints;
 mod connections;
 mod execution;
 mod narrator;
@@ -25,7 +24,7 @@ pub mod storage;
 mod tests;
 mod work;
 
-pub use checkpoints::CheckpointSettings;
+pub use crate::snapshots::CheckpointSettings;
 pub use connections::{ConnectionFigures, Connections, TcpConnections};
 
 use crate::clock::Clock;
@@ -35,7 +34,6 @@ use crate::state_machine::StateMachine;
 use crate::status::{CoreSnapshot, ShellCounters, StatusBoard};
 use alarm::Alarm;
 use backlog::Backlog;
-use checkpoints::Checkpoints;
 use execution::Execution;
 use narrator::Narrator;
 use quorate_framework::{
@@ -144,9 +142,6 @@ pub struct Shell<C: Consensus, L, T, E> {
     persist_next: Option<SnapshotBase>,
     /// A digest was ordered for somebody who asked at the board.
     digest_ordered: bool,
-    checkpoints: Checkpoints,
-    /// The protocol was told in this turn that a snapshot is due because peers wait for one.
-    due_for_peers: bool,
     /// The protocol knows that everything up to here is durable.
     told_durable: Ticket,
     ending: Option<Ending>,
@@ -196,8 +191,9 @@ where
     pub fn new(parts: Parts<C, L, T, E>) -> Shell<C, L, T, E> {
         let replica = parts.driver.status().replica;
         let Parts { driver, connections, communicator, executor, executed, storage, pending_bytes_limit, .. } = parts;
-        let Parts { snapshots, checkpoints, clock, board, stop, .. } = parts;
-        let checkpoints = Checkpoints::new(checkpoints, clock.now());
+        debug_assert_eq!(executor.keeping(), parts.snapshots.keeping());
+        let Parts { mut snapshots, checkpoints, clock, board, stop, .. } = parts;
+        snapshots.schedule(checkpoints, clock.now());
         if let Some(members) = driver.forming().vector() {
             snapshots.set_members(members);
         }
@@ -224,8 +220,6 @@ where
             view_is_held: false,
             persist_next: None,
             digest_ordered: false,
-            checkpoints,
-            due_for_peers: false,
             told_durable: Ticket::RECOVERED,
             ending: None,
             farewell: (Time::ZERO, Time::ZERO),
@@ -306,7 +300,7 @@ where
     fn next_deadline(&self) -> Option<Time> {
         let own = match self.ending {
             Some(_) => Some(self.farewell.1),
-            None => [self.narrator.next_look(), self.checkpoints.next_look()].into_iter().flatten().min(),
+            None => [self.narrator.next_look(), self.parts.snapshots.next_look()].into_iter().flatten().min(),
         };
         [self.parts.driver.next_deadline(), own].into_iter().flatten().min()
     }
@@ -349,11 +343,9 @@ where
             self.parts.storage.submit(&mut self.output.records, &mut self.output.identity);
         }
         self.carry_out_tasks();
-        let nothing_ordered = std::mem::take(&mut self.due_for_peers) && self.output.orders.is_empty();
+        let has_ordered = !self.output.orders.is_empty();
         self.backlog.append(&mut self.output.commands, &mut self.output.orders);
-        if nothing_ordered && self.ending.is_none() {
-            self.remake_named_snapshot().await;
-        }
+        self.remake_snapshot(has_ordered).await;
         self.work().await;
         if !self.output.replies.is_empty() {
             self.counters.replies_sent += self.output.replies.len() as u64;

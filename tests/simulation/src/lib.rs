@@ -6,8 +6,8 @@
 //!
 //! With recovery on, each replica has a simulated disk ([`quorate_simulated_disk`]), and its log is the shipped pump, driven step by step
 //! ([`wal`]): a crash may fall between any two steps, and inside each of them before any operation of the disk. Every start goes through
-//! the shipped recovery, and what it finds is compared with what was handed over and reported ([`model`]). Snapshots are taken, moved and
-//! installed by the shipped writer, file and reader ([`snapshots`]).
+//! the shipped recovery, and what it finds is compared with what was handed over and reported ([`model`]). What is done about
+//! snapshots is decided by the shipped coordinator and done by the shipped writer, steps on files and reader ([`snapshots`]).
 //!
 //! Not deterministic would be: hash order, the real clock, threads, real randomness. None is used; a test runs stormy seeds twice and
 //! compares the event logs byte by byte.

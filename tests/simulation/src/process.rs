@@ -47,8 +47,6 @@ pub struct Running<P: SimulatedProtocol> {
     pub snapshots: Snapshots,
     /// Whether a step of a snapshot that is written is on the agenda.
     pub is_writing_snapshot: bool,
-    /// Transactions executed since the last checkpoint became due.
-    pub transactions: u64,
 }
 
 impl<P: SimulatedProtocol> Running<P> {

@@ -1,184 +1,149 @@
-//! The snapshots of a simulated replica: taken, served, fetched and installed with the shipped writer, file and reader, one step after the
-//! other. The order of what becomes durable is the node's.
+//! The snapshots of a simulated replica: the node's coordinator decides, and its effects are carried out here in virtual time, with the
+//! shipped writer, files and reader, one step after the other.
 
-mod fetch;
+mod pull;
 
-pub use fetch::{Wants, restore};
+pub use pull::{ChunkWanted, Served};
 
 use crate::random::SimulatedRandom;
-use fetch::Fetch;
+use pull::Pull;
+use quorate_executor::snapshot::MemoryLoader;
 use quorate_executor::{
-    KvExecutor, MemoryStore, MemoryView, SnapshotError, SnapshotFile, SnapshotName, SnapshotWriter,
+    KvExecutor, MemoryStore, MemoryView, Restore, SnapshotError, SnapshotFile, SnapshotName, SnapshotReader,
+    SnapshotWriter,
 };
 use quorate_framework::vfs::{Vfs, VfsFile};
-use quorate_framework::{ClusterId, Position, ReplicaId, ServedSnapshot, SnapshotBase, SnapshotId, Ticket, Time};
+use quorate_framework::{
+    ClusterId, Incarnation, Position, ReplicaId, ServedSnapshot, SnapshotBase, SnapshotId, Ticket, Time,
+};
 use quorate_node::driver::{SnapshotEvent, SnapshotTask};
+use quorate_node::shell::storage::NamedSnapshot;
+use quorate_node::snapshots::coordinator::{
+    CheckpointKind, CheckpointSettings, Coordinator, NamingOrder, ReadySnapshot, SnapshotEffect, SnapshotReport,
+    TurnStart,
+};
+use quorate_node::snapshots::files::{SharedFile, finish_file, load_fetched, open_complete, remove_others};
+use quorate_node::snapshots::{LoadedState, OpenFile};
 use quorate_simulated_disk::SimulatedDisk;
-use std::collections::BTreeMap;
-use std::rc::Rc;
-use std::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Least time between two signs of a peer's progress.
-const PROGRESS_INTERVAL: Duration = Duration::from_millis(50);
+/// The state machine of a simulated replica.
+type Machine = KvExecutor<MemoryStore>;
 
-/// A complete snapshot, open for reading. Its file may have lost its name.
-#[derive(Clone)]
-struct Ready {
-    snapshot: ServedSnapshot,
-    file: Rc<dyn VfsFile>,
+/// What a thread of the node would do some time later: the world puts it on its agenda.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Errand {
+    /// Look after the pull of a snapshot.
+    Pull(SnapshotId),
+    /// Check and load what was pulled.
+    Load(SnapshotId),
 }
 
 /// One that is being written.
 struct Writing {
     base: SnapshotBase,
-    writer: SnapshotWriter<MemoryView>,
+    view: SnapshotWriter<MemoryView>,
     file: SnapshotFile,
     /// All bytes are written; what is missing is the sync and the name.
     is_complete: bool,
 }
 
-/// What the metadata name.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Named {
-    /// The snapshot.
-    pub base: SnapshotBase,
-    /// The log up to here may go.
-    pub released: Position,
-}
-
-/// What is to be named in the metadata, and the event that follows once it is durable.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NameWanted {
-    /// What to name.
-    pub named: Named,
-    /// The event.
-    pub then: Option<SnapshotEvent>,
-}
-
-/// What a chunk that was asked for is answered with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Served {
-    /// Bytes at the offset.
-    Chunk(Vec<u8>),
-    /// The snapshot is not served to this peer (any more), or cannot be read.
-    Gone,
-}
-
 /// The snapshots of one process.
 pub struct Snapshots {
+    coordinator: Coordinator<Machine, SharedFile>,
     cluster: ClusterId,
-    durable: bool,
     vfs: SimulatedDisk,
     random: SimulatedRandom,
-    named: Named,
-    named_durably: Position,
-    newest: Option<Ready>,
+    /// Everything up to here is durable, as far as the replica knows.
+    durable: Ticket,
+    /// What the executor holds for the file that is to be begun.
+    view: Option<SnapshotWriter<MemoryView>>,
     writing: Option<Writing>,
-    waiting: BTreeMap<ReplicaId, Position>,
-    served: BTreeMap<ReplicaId, (Ready, Time)>,
-    fetch: Option<Fetch>,
-    naming: Vec<(Ticket, Option<SnapshotEvent>)>,
-    wanted: Vec<NameWanted>,
-    events: Vec<SnapshotEvent>,
-    asked: bool,
+    /// What is served to whom, and when a sign of the peer's progress was told last.
+    served: BTreeMap<ReplicaId, (ReadySnapshot<SharedFile>, Time)>,
+    pull: Option<Pull>,
+    /// Pulls that were stopped and have not told their end.
+    stopped_pulls: BTreeSet<SnapshotId>,
+    /// What is to be loaded, and as which generation, also if nobody waits for it any more.
+    loads: BTreeMap<SnapshotId, (ServedSnapshot, u64)>,
+    errands: Vec<Errand>,
 }
 
 impl Snapshots {
-    /// The snapshots of a process that starts on a disk whose metadata name this one.
+    /// The snapshots of a process that starts on a disk whose metadata name this one. A checkpoint is due after so many transactions.
     #[must_use]
     pub fn new(
         cluster: ClusterId,
-        durable: bool,
+        kind: CheckpointKind,
         vfs: SimulatedDisk,
-        named: Option<SnapshotBase>,
-        random: SimulatedRandom,
+        named: Option<NamedSnapshot>,
+        transactions: u64,
+        mut random: SimulatedRandom,
     ) -> Snapshots {
-        let named_durably = named.as_ref().map_or(Position::ZERO, |base| base.position);
-        let mut snapshots = Snapshots {
+        let newest =
+            named.as_ref().and_then(|named| open_complete(&vfs, named.base.position, SnapshotId(random.draw())));
+        let mut coordinator = Coordinator::new(kind, named, newest);
+        let never = std::time::Duration::MAX;
+        let settings = CheckpointSettings { interval: never, transactions, log_bytes: u64::MAX };
+        coordinator.schedule(Some(settings), Time::ZERO);
+        Snapshots {
+            coordinator,
             cluster,
-            durable,
             vfs,
             random,
-            named_durably,
-            newest: None,
+            durable: Ticket::RECOVERED,
+            view: None,
             writing: None,
-            waiting: BTreeMap::new(),
             served: BTreeMap::new(),
-            fetch: None,
-            naming: Vec::new(),
-            wanted: Vec::new(),
-            events: Vec::new(),
-            asked: false,
-            named: Named { base: named.clone().unwrap_or_default(), released: Position::ZERO },
-        };
-        snapshots.newest = named.and_then(|base| snapshots.open_ready(base.position).ok());
-        snapshots
-    }
-
-    fn open_ready(&mut self, position: Position) -> std::io::Result<Ready> {
-        let file = self.vfs.open(&SnapshotName::Complete(position).path())?;
-        let snapshot = ServedSnapshot { id: SnapshotId(self.random.draw()), position, length_bytes: file.length()? };
-        Ok(Ready { snapshot, file: Rc::from(file) })
-    }
-
-    /// Carries out a task of the protocol; whether a new fetch has begun.
-    pub fn task(&mut self, now: Time, task: &SnapshotTask) -> bool {
-        match *task {
-            SnapshotTask::Offer { to, at_least } => {
-                self.waiting.insert(to, at_least);
-                self.offer_newest(now);
-            }
-            SnapshotTask::Withdraw(to) => {
-                self.waiting.remove(&to);
-                self.served.remove(&to);
-                self.asked &= !self.waiting.is_empty();
-            }
-            SnapshotTask::Fetch { from, snapshot } => return self.begin_fetch(now, from, snapshot),
-            SnapshotTask::Cancel => self.drop_fetch(),
-            SnapshotTask::ForgetLog(through) if self.durable && through > self.named.released => {
-                self.named.released = through;
-                self.wanted.push(NameWanted { named: self.named.clone(), then: None });
-            }
-            SnapshotTask::ForgetLog(_) => {}
+            pull: None,
+            stopped_pulls: BTreeSet::new(),
+            loads: BTreeMap::new(),
+            errands: Vec::new(),
         }
-        false
     }
 
-    fn offer_newest(&mut self, now: Time) {
-        let Some(ready) = self.newest.clone() else { return };
-        self.waiting.retain(|to, at_least| {
-            let is_of_use = *at_least <= ready.snapshot.position;
-            if is_of_use {
-                self.served.insert(*to, (ready.clone(), now));
-                self.events.push(SnapshotEvent::Ready { to: *to, snapshot: ready.snapshot });
-            }
-            !is_of_use
-        });
-        self.asked &= !self.waiting.is_empty();
-    }
-
-    /// Whether the protocol should be told that a snapshot is due because peers wait for one.
-    pub fn asks_for_one(&mut self) -> bool {
-        let asks = !self.waiting.is_empty() && !self.asked && self.writing.is_none() && self.naming.is_empty();
-        self.asked |= asks;
-        asks
-    }
-
-    /// The protocol has ordered none although peers wait: it is asked again.
-    pub fn ask_again(&mut self) {
-        self.asked = false;
-    }
-
-    /// Whether one is being taken, or made known.
+    /// What decides.
     #[must_use]
-    pub fn is_busy(&self) -> bool {
-        self.writing.is_some() || !self.naming.is_empty() || !self.wanted.is_empty()
+    pub fn coordinator(&self) -> &Coordinator<Machine, SharedFile> {
+        &self.coordinator
     }
 
-    /// Whether one is being written.
-    #[must_use]
-    pub fn is_writing(&self) -> bool {
-        self.writing.is_some()
+    /// The replica hears that everything up to a ticket is durable.
+    pub fn reported(&mut self, ticket: Ticket) {
+        self.durable = self.durable.max(ticket);
+    }
+
+    /// So many more transactions were executed.
+    pub fn executed(&mut self, transactions: u64) {
+        self.coordinator.executed(transactions);
+    }
+
+    /// [`Coordinator::before_turn`].
+    pub fn before_turn(&mut self, now: Time, is_started: bool, events: &mut Vec<SnapshotEvent>) {
+        let start = TurnStart { now, durable: self.durable, log_bytes: 0, is_started };
+        self.coordinator.before_turn(start, events);
+        self.carry_out(now);
+    }
+
+    /// [`Coordinator::after_turn`].
+    pub fn after_turn(&mut self, has_ordered: bool, at_rest: Option<Position>) -> Option<SnapshotBase> {
+        self.coordinator.after_turn(has_ordered, at_rest)
+    }
+
+    /// [`Coordinator::task`].
+    pub fn task(&mut self, now: Time, task: &SnapshotTask, incarnation_of: impl Fn(ReplicaId) -> Option<Incarnation>) {
+        self.coordinator.task(task, incarnation_of);
+        self.carry_out(now);
+    }
+
+    /// [`Coordinator::submit_naming`].
+    pub fn submit_naming(&mut self, ticket: impl FnOnce() -> Ticket) -> Option<NamingOrder> {
+        self.coordinator.submit_naming(ticket)
+    }
+
+    /// What is to be done later.
+    pub fn take_errands(&mut self) -> Vec<Errand> {
+        std::mem::take(&mut self.errands)
     }
 
     /// Whether all of one is written, and is to be made durable next.
@@ -187,159 +152,151 @@ impl Snapshots {
         self.writing.as_ref().is_some_and(|writing| writing.is_complete)
     }
 
-    /// Whether something is to be named in the metadata.
-    #[must_use]
-    pub fn wants_a_name(&self) -> bool {
-        !self.wanted.is_empty()
-    }
-
     /// Whether one is served to somebody.
     #[must_use]
     pub fn is_serving(&self) -> bool {
         !self.served.is_empty()
     }
 
-    /// Begins to take a snapshot of the state as executed. Whether it has begun.
+    /// Begins a snapshot of the state as executed.
     ///
     /// # Errors
     /// If the state is not at the base's position.
-    pub fn take(&mut self, executor: &mut KvExecutor<MemoryStore>, base: SnapshotBase) -> Result<bool, SnapshotError> {
-        if self.is_busy() {
-            return Ok(false);
-        }
-        let writer = executor.snapshot(self.cluster, base.clone())?;
-        match SnapshotFile::create(&self.vfs, SnapshotName::Temporary(base.position)) {
-            Ok(file) => self.writing = Some(Writing { base, writer, file, is_complete: false }),
-            Err(_) => self.not_taken(),
-        }
-        Ok(self.writing.is_some())
+    pub fn begin(&mut self, now: Time, executor: &mut Machine, base: SnapshotBase) -> Result<(), SnapshotError> {
+        self.view = Some(executor.snapshot(self.cluster, base.clone())?);
+        self.coordinator.begun(base);
+        self.carry_out(now);
+        Ok(())
     }
 
-    /// Takes the next step of what is being written; whether there is another.
-    pub fn write_step(&mut self, now: Time, executor: &KvExecutor<MemoryStore>) -> bool {
-        let Some(mut writing) = self.writing.take() else { return false };
+    /// Takes the next step of what is being written.
+    pub fn write_step(&mut self, now: Time, executor: &Machine) {
+        let Some(mut writing) = self.writing.take() else { return };
         if writing.is_complete {
-            let base = writing.base.clone();
-            match writing.file.finish(&self.vfs, base.position) {
-                Ok(_) => self.taken(now, base),
-                Err(_) => self.not_taken(),
-            }
-            return false;
+            let Writing { base, file, .. } = writing;
+            let id = SnapshotId(self.random.draw());
+            let keeps_name = self.coordinator.kind() == CheckpointKind::File;
+            let finished = finish_file(&self.vfs, file, base.position, id, keeps_name);
+            return self.written(now, base, finished);
         }
         let mut bytes = Vec::new();
-        let stepped = writing.writer.step(executor.store(), 1, &mut bytes);
+        let stepped = writing.view.step(executor.store(), 1, &mut bytes);
         let appended = stepped.and_then(|summary| writing.file.append(&bytes).map(|()| summary));
         match appended {
             Ok(summary) => {
                 writing.is_complete = summary.is_some();
                 self.writing = Some(writing);
-                true
             }
-            Err(_) => {
-                self.not_taken();
-                false
-            }
+            Err(error) => self.written(now, writing.base, Err(error)),
         }
     }
 
-    fn taken(&mut self, now: Time, base: SnapshotBase) {
-        match self.open_ready(base.position) {
-            Ok(ready) => self.newest = Some(ready),
-            Err(_) => return self.not_taken(),
+    fn written(&mut self, now: Time, base: SnapshotBase, outcome: Result<ReadySnapshot<SharedFile>, SnapshotError>) {
+        if outcome.is_err() {
+            self.remove_unfinished(base.position);
         }
-        self.offer_newest(now);
-        self.name(base, SnapshotEvent::Taken);
+        let outcome = outcome.map_err(|error| error.to_string());
+        self.report(now, SnapshotReport::Written { base, outcome });
     }
 
-    /// Peers that wait are told; the next checkpoint tries again.
-    fn not_taken(&mut self) {
-        for (to, _) in std::mem::take(&mut self.waiting) {
-            self.events.push(SnapshotEvent::Unready(to));
-        }
-        self.asked = false;
+    fn remove_unfinished(&self, position: Position) {
+        // What stays all the same is removed by the next start.
+        let _ = self.vfs.remove(&SnapshotName::Temporary(position).path());
     }
 
-    fn name(&mut self, base: SnapshotBase, then: impl FnOnce(Position) -> SnapshotEvent) {
-        let then = then(base.position);
-        self.named.base = base;
-        if self.durable {
-            self.wanted.push(NameWanted { named: self.named.clone(), then: Some(then) });
-        } else {
-            self.named_durably = self.named.base.position;
-            self.events.push(then);
-            self.remove_useless_files();
-        }
+    /// Checks and loads what was pulled, whether or not somebody still waits for it.
+    pub fn load(&mut self, now: Time, id: SnapshotId) {
+        let Some((snapshot, store_generation)) = self.loads.remove(&id) else { return };
+        let (cluster, own_id) = (self.cluster, SnapshotId(self.random.draw()));
+        let load = |open: OpenFile<'_>, _| load_executor(open, cluster).map_err(|error| error.to_string());
+        let outcome = load_fetched(&self.vfs, snapshot, load, store_generation, own_id);
+        self.report(now, SnapshotReport::Loaded { id, outcome });
     }
 
-    /// What is to be named in the metadata.
-    pub fn take_wanted(&mut self) -> Vec<NameWanted> {
-        std::mem::take(&mut self.wanted)
+    /// What was loaded and is not installed.
+    pub fn loaded(&mut self) -> Option<&mut Machine> {
+        self.coordinator.loaded_machine()
     }
 
-    /// What was wanted is submitted with this ticket.
-    pub fn submitted(&mut self, ticket: Ticket, then: Option<SnapshotEvent>) {
-        self.naming.push((ticket, then));
-    }
-
-    /// Everything up to a ticket is durable; whether that makes an install count.
-    pub fn durable(&mut self, ticket: Ticket) -> bool {
-        let (mut named_another, mut installed) = (false, false);
-        for (_, then) in self.naming.extract_if(.., |(naming, _)| *naming <= ticket) {
-            if let Some(SnapshotEvent::Taken(position) | SnapshotEvent::Installed(position)) = then {
-                self.named_durably = position;
-                named_another = true;
-                installed |= matches!(then, Some(SnapshotEvent::Installed(_)));
-            }
-            self.events.extend(then);
-        }
-        if named_another {
-            self.remove_useless_files();
-        }
+    /// [`Coordinator::install`].
+    ///
+    /// # Errors
+    /// In words, if what was ordered is not what is ready.
+    pub fn install(
+        &mut self,
+        now: Time,
+        id: SnapshotId,
+        base: &SnapshotBase,
+        executor: &mut Machine,
+    ) -> Result<(), String> {
+        let installed = self.coordinator.install(id, base, executor);
+        self.carry_out(now);
         installed
     }
 
-    /// What the protocol must hear.
-    pub fn take_events(&mut self, events: &mut Vec<SnapshotEvent>) {
-        events.append(&mut self.events);
+    fn report(&mut self, now: Time, report: SnapshotReport<Machine, SharedFile>) {
+        self.coordinator.report(report);
+        self.carry_out(now);
     }
 
-    /// Whether there is something for the protocol.
-    #[must_use]
-    pub fn has_news(&self) -> bool {
-        !self.events.is_empty()
+    fn carry_out(&mut self, now: Time) {
+        while let Some(effect) = self.coordinator.next_effect() {
+            match effect {
+                SnapshotEffect::Write(base) => self.write(base),
+                SnapshotEffect::StopWriting => {
+                    if let Some(Writing { base, .. }) = self.writing.take() {
+                        self.remove_unfinished(base.position);
+                    }
+                }
+                SnapshotEffect::Serve { to, ready } => {
+                    self.served.insert(to, (ready, now));
+                }
+                SnapshotEffect::Withdraw(from) => {
+                    self.served.remove(&from);
+                }
+                SnapshotEffect::Pull { from, snapshot, .. } => self.begin_pull(now, from, snapshot),
+                SnapshotEffect::StopPulling => self.stop_pulling(),
+                SnapshotEffect::Load { snapshot, store_generation } => {
+                    self.loads.insert(snapshot.id, (snapshot, store_generation));
+                    self.errands.push(Errand::Load(snapshot.id));
+                }
+                SnapshotEffect::RemoveFilesBut(keep) => {
+                    // What stays all the same is removed by the next start.
+                    let _ = remove_others(&self.vfs, &keep);
+                }
+                SnapshotEffect::Discard { machine, .. } => drop(machine),
+                SnapshotEffect::Note(_) => {}
+            }
+        }
     }
 
-    fn remove_useless_files(&self) {
-        let mut keep = Vec::new();
-        if self.durable {
-            keep.extend([self.named.base.position, self.named_durably].map(SnapshotName::Complete));
+    fn write(&mut self, base: SnapshotBase) {
+        let Some(view) = self.view.take() else { return };
+        match SnapshotFile::create(&self.vfs, SnapshotName::Temporary(base.position)) {
+            Ok(file) => self.writing = Some(Writing { base, view, file, is_complete: false }),
+            Err(error) => {
+                let outcome = Err(error.to_string());
+                self.coordinator.report(SnapshotReport::Written { base, outcome });
+            }
         }
-        if let Some(writing) = &self.writing {
-            keep.push(SnapshotName::Temporary(writing.base.position));
-        }
-        if let Some(fetch) = &self.fetch {
-            keep.extend(fetch.names());
-        }
-        // What stays all the same is removed by the next start.
-        let _ = SnapshotName::remove_others(&self.vfs, &keep);
     }
+}
 
-    /// A peer asks for bytes.
-    pub fn serve(&mut self, now: Time, peer: ReplicaId, id: SnapshotId, offset: u64, bytes: usize) -> Served {
-        let Some((ready, told)) = self.served.get_mut(&peer).filter(|(ready, _)| ready.snapshot.id == id) else {
-            return Served::Gone;
-        };
-        let left = ready.snapshot.length_bytes.saturating_sub(offset);
-        let mut chunk = vec![0; bytes.min(left as usize)];
-        if ready.file.read_exact_at(&mut chunk, offset).is_err() {
-            self.served.remove(&peer);
-            self.events.push(SnapshotEvent::Unready(peer));
-            return Served::Gone;
-        }
-        if now.since(*told) >= PROGRESS_INTERVAL {
-            *told = now;
-            self.events.push(SnapshotEvent::Progress(peer));
-        }
-        Served::Chunk(chunk)
-    }
+/// An executor made of a snapshot file that was pulled.
+fn load_executor(open: OpenFile<'_>, cluster: ClusterId) -> Result<LoadedState<Machine>, SnapshotError> {
+    let file = || open().map_err(|source| SnapshotError::File { what: "opening a snapshot", source });
+    let base = SnapshotReader::open(file()?)?.header().base.clone();
+    Ok((restore(file()?, cluster, &base)?, base, String::new()))
+}
+
+/// An executor made of a snapshot file.
+///
+/// # Errors
+/// [`SnapshotError`].
+pub fn restore(
+    file: Box<dyn VfsFile>,
+    cluster: ClusterId,
+    base: &SnapshotBase,
+) -> Result<KvExecutor<MemoryStore>, SnapshotError> {
+    Ok(Restore::begin(file, cluster, base, MemoryLoader::default())?.finish()?.0)
 }

@@ -10,7 +10,7 @@ mod storage;
 use crate::client::Client;
 use crate::coverage::Coverage;
 use crate::event::{Agenda, Flight, Happening};
-use crate::fault::Fault;
+use crate::fault::{About, Fault};
 use crate::network::Network;
 use crate::oracle::{Violation, check_bounds};
 use crate::plan::{CrashMode, Plan};
@@ -22,7 +22,7 @@ use quorate_framework::{
     ClientReply, ConnectionId, Digest, ExecutorCommand, FormingStatus, FrameClass, PeerFrame, Position, ReplicaId,
     Status, Time,
 };
-use quorate_node::driver::{Inbound, ReceivedFrame};
+use quorate_node::driver::{Inbound, ReceivedFrame, SnapshotEvent};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -244,12 +244,16 @@ impl<P: SimulatedProtocol> World<P> {
         }
         running.turn_at = None;
         let local = process.clock.local(now);
-        let due_for_peers = snapshot_is_due(running, self.plan.checkpoint_transactions);
-        running.snapshots.take_events(&mut running.input.snapshots);
-        running.driver.turn(local, &mut running.input, &mut running.output);
-        if due_for_peers && running.output.orders.is_empty() {
-            running.snapshots.ask_again();
+        running.snapshots.before_turn(local, running.driver.is_started(), &mut running.input.snapshots);
+        let is_installed = running.input.snapshots.iter().any(|event| matches!(event, SnapshotEvent::Installed(_)));
+        if is_installed && running.wal.is_some() {
+            process.arm(About::Reset);
         }
+        if self.has_lost_power(replica) {
+            return Ok(());
+        }
+        let Some(running) = self.running_mut(replica) else { return Ok(()) };
+        running.driver.turn(local, &mut running.input, &mut running.output);
         self.carry_out(replica)?;
         let Some(process) = self.processes.get(&replica) else { return Ok(()) };
         if let Some(running) = &process.running
@@ -288,6 +292,7 @@ impl<P: SimulatedProtocol> World<P> {
         self.disconnect(replica, disconnect);
         self.submit(replica)?;
         self.carry_out_tasks(replica);
+        self.remake_snapshot(replica)?;
         self.execute(replica)?;
         self.name_snapshots(replica)?;
         let Some(running) = self.running_mut(replica) else { return Ok(()) };
@@ -414,22 +419,8 @@ impl<P: SimulatedProtocol> World<P> {
             let own = self.plan.log_memory_bytes.saturating_add(self.plan.log_held_bytes) + running.recovered_log_bytes;
             check_bounds(&running.driver.status(), own)?;
         }
-        Ok(())
+        self.check_snapshot_files()
     }
-}
-
-/// Tells the driver that a checkpoint is due, if one is; whether because peers wait for a snapshot.
-fn snapshot_is_due<P: SimulatedProtocol>(running: &mut Running<P>, transactions: u64) -> bool {
-    if running.snapshots.is_busy() || !running.driver.is_started() {
-        return false;
-    }
-    let due_for_peers = running.snapshots.asks_for_one();
-    let due = running.transactions >= transactions;
-    if due_for_peers || due {
-        running.transactions = 0;
-        running.input.snapshots.push(quorate_node::driver::SnapshotEvent::Due);
-    }
-    due_for_peers
 }
 
 fn reply_name(status: Status) -> &'static str {

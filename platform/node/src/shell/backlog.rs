@@ -7,8 +7,9 @@
 //! Orders about snapshots keep their place: nothing that comes after one is carried out before it was taken from here.
 
 use crate::driver::{PlacedOrder, SnapshotOrder};
-use quorate_framework::{ExecuteRange, ExecutorCommand};
+use quorate_framework::{Batch, ExecuteRange, ExecutorCommand, Position};
 use std::collections::VecDeque;
+use std::vec;
 
 /// Batches in one group at most.
 pub(super) const GROUP_BATCHES: usize = 256;
@@ -19,6 +20,13 @@ const GROUP_BYTES: usize = 256 << 10;
 #[derive(Debug)]
 enum Waiting {
     Command(ExecutorCommand),
+    /// What is left of an execution. A start finds all of its log committed at once, millions of batches: what was taken from them must
+    /// not make the rest move.
+    Rest {
+        first: Position,
+        batches: vec::IntoIter<Batch>,
+        answers: bool,
+    },
     Snapshot(SnapshotOrder),
 }
 
@@ -61,68 +69,84 @@ impl Backlog {
         }
     }
 
-    fn next_command(&mut self) -> Option<ExecutorCommand> {
-        match self.waiting.pop_front()? {
-            Waiting::Command(command) => Some(command),
-            order => {
-                self.waiting.push_front(order);
-                None
-            }
-        }
-    }
-
     /// Appends the next group to the empty `group`; nothing if nothing waits, or an order about a snapshot is next.
     pub(super) fn take_group(&mut self, group: &mut Vec<ExecutorCommand>) {
-        let (mut batches, mut bytes) = (0, 0);
-        while let Some(command) = self.next_command() {
-            let range = match &command {
-                ExecutorCommand::Execute { range, .. } | ExecutorCommand::Speculate { range, .. } => range,
-                _ => {
-                    group.push(command);
-                    continue;
+        let mut room = Room::default();
+        while let Some(next) = self.waiting.pop_front() {
+            let left = match next {
+                Waiting::Snapshot(order) => Some(Waiting::Snapshot(order)),
+                Waiting::Command(ExecutorCommand::Execute { range, answers }) => {
+                    take_batches(range.first, range.batches.into_iter(), answers, &mut room, group)
                 }
+                Waiting::Rest { first, batches, answers } => take_batches(first, batches, answers, &mut room, group),
+                Waiting::Command(command) => take_whole(command, &mut room, group),
             };
-            let is_whole = matches!(command, ExecutorCommand::Speculate { .. }) && group.is_empty();
-            let fitting = fitting(range, &mut batches, &mut bytes);
-            if is_whole || fitting == range.batches.len() {
-                group.push(command);
-                continue;
+            if let Some(left) = left {
+                self.waiting.push_front(left);
+                break;
             }
-            let (now, later) = split(command, fitting);
-            self.waiting.push_front(Waiting::Command(later));
-            group.extend(now);
-            break;
         }
     }
 }
 
-/// How many batches of a range still fit into a group that holds `batches` and `bytes`; counts them in.
-fn fitting(range: &ExecuteRange, batches: &mut usize, bytes: &mut usize) -> usize {
-    let mut count = 0;
-    for batch in &range.batches {
-        let length = batch.payload.len();
-        if *batches > 0 && (*batches >= GROUP_BATCHES || *bytes + length > GROUP_BYTES) {
-            break;
-        }
-        *batches += 1;
-        *bytes += length;
-        count += 1;
-    }
-    count
+/// What a group holds so far.
+#[derive(Default)]
+struct Room {
+    batches: usize,
+    bytes: usize,
 }
 
-/// Cuts a command after `count` of its batches: what is carried out now, if anything, and what waits. A speculation is one state over
-/// one base and waits whole.
-fn split(command: ExecutorCommand, count: usize) -> (Option<ExecutorCommand>, ExecutorCommand) {
-    match command {
-        ExecutorCommand::Execute { mut range, answers } if count > 0 => {
-            let batches = range.batches.split_off(count);
-            let first = range.last().next();
-            let later = ExecutorCommand::Execute { range: ExecuteRange { first, batches }, answers };
-            (Some(ExecutorCommand::Execute { range, answers }), later)
+impl Room {
+    /// How many of the next batches still fit; counts them in. The first of a group always does.
+    fn take(&mut self, batches: &[Batch]) -> usize {
+        let mut count = 0;
+        for batch in batches {
+            let length = batch.payload.len();
+            if self.batches > 0 && (self.batches >= GROUP_BATCHES || self.bytes + length > GROUP_BYTES) {
+                break;
+            }
+            self.batches += 1;
+            self.bytes += length;
+            count += 1;
         }
-        command => (None, command),
+        count
     }
+}
+
+/// Takes as much of an execution as fits into the group; gives what is left.
+fn take_batches(
+    first: Position,
+    mut batches: vec::IntoIter<Batch>,
+    answers: bool,
+    room: &mut Room,
+    group: &mut Vec<ExecutorCommand>,
+) -> Option<Waiting> {
+    let fitting = room.take(batches.as_slice());
+    if fitting == batches.len() {
+        let range = ExecuteRange { first, batches: batches.collect() };
+        group.push(ExecutorCommand::Execute { range, answers });
+        return None;
+    }
+    if fitting == 0 {
+        return Some(Waiting::Rest { first, batches, answers });
+    }
+    let range = ExecuteRange { first, batches: batches.by_ref().take(fitting).collect() };
+    let first = range.last().next();
+    group.push(ExecutorCommand::Execute { range, answers });
+    Some(Waiting::Rest { first, batches, answers })
+}
+
+/// Takes a command that is not cut, if it fits; gives it back if not. A speculation is one state over one base: it fits into an empty
+/// group, however large it is.
+fn take_whole(command: ExecutorCommand, room: &mut Room, group: &mut Vec<ExecutorCommand>) -> Option<Waiting> {
+    if let ExecutorCommand::Speculate { range, .. } = &command {
+        let is_alone = group.is_empty();
+        if room.take(&range.batches) < range.batches.len() && !is_alone {
+            return Some(Waiting::Command(command));
+        }
+    }
+    group.push(command);
+    None
 }
 
 #[cfg(test)]
@@ -130,7 +154,7 @@ mod tests {
     use super::*;
     use bytes::Bytes;
     use quorate_framework::entry::EntryKind;
-    use quorate_framework::{Batch, BlockId, Position, SnapshotBase};
+    use quorate_framework::{BlockId, SnapshotBase};
 
     fn execute(first: u64, count: usize, bytes: usize) -> ExecutorCommand {
         let payload = Bytes::from(vec![0; bytes]);
@@ -170,6 +194,22 @@ mod tests {
     #[test]
     fn a_long_range_is_carried_out_in_consecutive_pieces() {
         assert_eq!(groups(vec![execute(1, 600, 8)]), [[(1, 256)], [(257, 256)], [(513, 88)]]);
+    }
+
+    #[test]
+    fn what_is_left_of_a_range_stays_where_it_is_and_is_not_copied_with_each_group() {
+        let mut backlog = Backlog::default();
+        append(&mut backlog, vec![execute(1, 10_000, 8)]);
+        let place = |backlog: &Backlog| match backlog.waiting.front() {
+            Some(Waiting::Rest { batches, .. }) => batches.as_slice().as_ptr_range().end,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(group_of(&mut backlog).len(), 1);
+        let end = place(&backlog);
+        for _ in 0..30 {
+            assert_eq!(group_of(&mut backlog).len(), 1);
+            assert_eq!(place(&backlog), end);
+        }
     }
 
     #[test]

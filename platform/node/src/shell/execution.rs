@@ -76,14 +76,6 @@ impl<E: StateMachine> Execution<E> {
         self.idle.as_mut().map(|bench| &mut bench.group)
     }
 
-    /// Puts another state machine in the place of an idle one, which is given back.
-    pub(super) fn replace(&mut self, machine: E) -> E {
-        match &mut self.idle {
-            Some(bench) => std::mem::replace(&mut bench.machine, machine),
-            None => machine,
-        }
-    }
-
     /// Begins a task and gives what came of it, if that is there at once. Only while idle.
     pub(super) async fn begin(&mut self, task: Task) -> Option<Result<Done, ExecutorError>> {
         let bench = self.idle.take()?;

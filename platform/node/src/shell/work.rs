@@ -1,12 +1,13 @@
 //! What the shell has the state machine do: groups of commands, and snapshots in their place among them.
 
 use super::execution::{Done, Task};
-use super::{Connections, Runnable, Shell, batches};
-use crate::driver::{SnapshotEvent, SnapshotOrder};
+use super::{Connections, Runnable, Shell, ShellParts, batches};
+use crate::driver::SnapshotOrder;
 use crate::snapshots::PIECE_BYTES;
-use crate::state_machine::{Keeping, StateMachine};
+use crate::snapshots::coordinator::{NamingOrder, TakeSteps, TurnStart};
+use crate::state_machine::StateMachine;
 use crate::status::StateDigest;
-use quorate_framework::{ExecutorCommand, ExecutorError, HaltReason, ReplicaCommunicator, SnapshotBase};
+use quorate_framework::{ExecutorCommand, ExecutorError, HaltReason, ReplicaCommunicator, SnapshotBase, SnapshotId};
 
 impl<C, L, T, E> Shell<C, L, T, E>
 where
@@ -59,40 +60,40 @@ where
         {
             match order {
                 SnapshotOrder::Take(base) => self.take_snapshot(base).await,
-                SnapshotOrder::Install { id, base } => match self.parts.snapshots.install(id, &base) {
-                    Ok(machine) => {
-                        let before = self.execution.replace(machine);
-                        self.parts.snapshots.retire(before);
-                        self.view_is_held = false;
-                        self.persist_next = None;
-                        self.executed = self.executed.max(base.position);
-                    }
-                    Err(reason) => self.parts.driver.halt(HaltReason::Safety(reason), &mut self.output),
-                },
+                SnapshotOrder::Install { id, base } => self.install_snapshot(id, &base),
             }
         }
     }
 
     async fn take_snapshot(&mut self, base: SnapshotBase) {
-        let keeping = self.execution.machine().map(|machine| machine.keeping());
-        let is_busy = self.parts.snapshots.is_busy();
-        if keeping == Some(Keeping::OnDisk) {
-            if self.parts.snapshots.is_wanted_by_peers() && !is_busy {
-                self.begin(Task::Begin(base.clone())).await;
-            }
+        let TakeSteps { view, persist } = self.parts.snapshots.take();
+        if view {
+            self.begin(Task::Begin(base.clone())).await;
+        }
+        if persist {
             self.persist_next = Some(base);
-        } else if !is_busy {
-            self.begin(Task::Begin(base)).await;
         }
     }
 
-    /// Peers wait for a snapshot and the protocol has ordered none, since nothing was executed after the last one. If its file is
-    /// gone, it is made again from the state, which is still the same.
-    pub(super) async fn remake_named_snapshot(&mut self) {
-        let named = self.parts.snapshots.named_base().filter(|base| base.position == self.executed).cloned();
-        match named {
-            Some(base) if self.execution.is_idle() && self.backlog.is_empty() => self.begin(Task::Begin(base)).await,
-            _ => self.parts.snapshots.ask_again(),
+    fn install_snapshot(&mut self, id: SnapshotId, base: &SnapshotBase) {
+        let Some(machine) = self.execution.machine() else { return };
+        match self.parts.snapshots.install(id, base, machine) {
+            Ok(()) => {
+                self.view_is_held = false;
+                self.persist_next = None;
+                self.executed = self.executed.max(base.position);
+            }
+            Err(reason) => self.parts.driver.halt(HaltReason::Safety(reason), &mut self.output),
+        }
+    }
+
+    /// Peers may wait for a snapshot that the protocol has not ordered.
+    pub(super) async fn remake_snapshot(&mut self, has_ordered: bool) {
+        let at_rest = (self.execution.is_idle() && self.backlog.is_empty()).then_some(self.executed);
+        if let Some(base) = self.parts.snapshots.after_turn(has_ordered, at_rest)
+            && self.ending.is_none()
+        {
+            self.begin(Task::Begin(base)).await;
         }
     }
 
@@ -134,7 +135,7 @@ where
                     self.parts.board.answer_digest(StateDigest { position: outcome.executed, digest });
                 }
                 self.executed = self.executed.max(outcome.executed);
-                self.checkpoints.executed(outcome.transactions);
+                self.parts.snapshots.executed(outcome.transactions);
                 self.parts.driver.executed(outcome, &mut self.output);
             }
             Ok(Done::Begun(base)) => {
@@ -161,10 +162,9 @@ where
 
     /// Submits what the metadata are to name.
     fn name_snapshots(&mut self) {
-        for wanted in self.parts.snapshots.take_wanted() {
-            let ticket = self.parts.driver.issue_ticket();
-            self.parts.storage.name_snapshot(ticket, wanted.snapshot);
-            self.parts.snapshots.submitted(ticket, wanted.then);
+        let ShellParts { driver, storage, snapshots, .. } = &mut self.parts;
+        while let Some(NamingOrder { ticket, snapshot }) = snapshots.submit_naming(|| driver.issue_ticket()) {
+            storage.name_snapshot(ticket, snapshot);
         }
     }
 
@@ -176,14 +176,13 @@ where
             self.input.persisted = Some(durable);
         }
         self.input.storage_is_full = self.parts.storage.pending_bytes() > self.parts.pending_bytes_limit;
-        self.parts.snapshots.look(durable, &mut self.input.snapshots);
-        self.checkpoints.logged(self.parts.storage.submitted_bytes());
-        let now = self.parts.clock.now();
-        let may = !self.parts.snapshots.is_busy() && self.parts.driver.is_started();
-        self.due_for_peers = may && self.parts.snapshots.asks_for_one();
-        if self.due_for_peers || self.checkpoints.is_due(now, may) {
-            self.input.snapshots.push(SnapshotEvent::Due);
-        }
+        let start = TurnStart {
+            now: self.parts.clock.now(),
+            durable,
+            log_bytes: self.parts.storage.submitted_bytes(),
+            is_started: self.parts.driver.is_started(),
+        };
+        self.parts.snapshots.before_turn(start, &mut self.input.snapshots);
         if let Some(failure) = self.parts.storage.failure()
             && self.ending.is_none()
         {
@@ -195,7 +194,7 @@ where
     pub(super) fn carry_out_tasks(&mut self) {
         for task in self.output.tasks.drain(..) {
             let members = self.parts.driver.forming().vector();
-            self.parts.snapshots.task(task, |peer| members.and_then(|members| members.get(&peer).copied()));
+            self.parts.snapshots.task(&task, |peer| members.and_then(|members| members.get(&peer).copied()));
         }
     }
 }

@@ -1,39 +1,18 @@
 //! The snapshots that peers may pull from here, as the transfer service's thread sees them.
 
-use super::reports::{Report, Reports};
+use super::coordinator::{ReadySnapshot, SnapshotReport};
+use super::files::SharedFile;
+use super::reports::Reports;
 use parking_lot::Mutex;
 use quorate_communicator::transfer::{SnapshotSource, SourceError};
-use quorate_framework::vfs::VfsFile;
-use quorate_framework::{Incarnation, MemberVector, Position, ReplicaId, ServedSnapshot, SnapshotId};
+use quorate_framework::{Incarnation, MemberVector, ReplicaId, ServedSnapshot, SnapshotId};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
-
-/// A complete snapshot, open for reading. Its file may have lost its name.
-#[derive(Clone)]
-pub(super) struct ReadySnapshot {
-    pub(super) snapshot: ServedSnapshot,
-    pub(super) file: Arc<Mutex<Box<dyn VfsFile>>>,
-}
-
-impl fmt::Debug for ReadySnapshot {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("ReadySnapshot").field("snapshot", &self.snapshot).finish_non_exhaustive()
-    }
-}
-
-impl ReadySnapshot {
-    /// A snapshot with a name of its own.
-    pub(super) fn new(position: Position, length_bytes: u64, file: Box<dyn VfsFile>) -> ReadySnapshot {
-        let snapshot = ServedSnapshot { id: SnapshotId(rand::random()), position, length_bytes };
-        ReadySnapshot { snapshot, file: Arc::new(Mutex::new(file)) }
-    }
-}
 
 /// What is served to whom.
 pub(super) struct Served<E> {
     members: Mutex<MemberVector>,
-    by_peer: Mutex<BTreeMap<ReplicaId, ReadySnapshot>>,
+    by_peer: Mutex<BTreeMap<ReplicaId, ReadySnapshot<SharedFile>>>,
     reports: Arc<Reports<E>>,
 }
 
@@ -47,7 +26,7 @@ impl<E> Served<E> {
         self.members.lock().clone_from(members);
     }
 
-    pub(super) fn serve(&self, peer: ReplicaId, snapshot: ReadySnapshot) {
+    pub(super) fn serve(&self, peer: ReplicaId, snapshot: ReadySnapshot<SharedFile>) {
         self.by_peer.lock().insert(peer, snapshot);
     }
 
@@ -55,12 +34,7 @@ impl<E> Served<E> {
         self.by_peer.lock().remove(&peer);
     }
 
-    /// Peers that something is served to.
-    pub(super) fn count(&self) -> usize {
-        self.by_peer.lock().len()
-    }
-
-    fn find(&self, id: SnapshotId) -> Option<ReadySnapshot> {
+    fn find(&self, id: SnapshotId) -> Option<ReadySnapshot<SharedFile>> {
         self.by_peer.lock().values().find(|ready| ready.snapshot.id == id).cloned()
     }
 }
@@ -82,13 +56,10 @@ impl<E: Send> SnapshotSource for Served<E> {
 
     fn read(&self, id: SnapshotId, offset: u64, part: &mut [u8]) -> Result<usize, SourceError> {
         let ready = self.find(id).ok_or(SourceError::Gone)?;
-        let left = ready.snapshot.length_bytes.saturating_sub(offset);
-        let count = part.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-        let read = ready.file.lock().read_exact_at(&mut part[..count], offset);
-        read.map(|()| count).map_err(|error| SourceError::Failed(error.to_string()))
+        ready.read(offset, part).map_err(|error| SourceError::Failed(error.to_string()))
     }
 
     fn pulled(&self, peer: ReplicaId, _id: SnapshotId, _written: u64) {
-        self.reports.push(Report::Progress(peer));
+        self.reports.report(SnapshotReport::Progress(peer));
     }
 }

@@ -1,11 +1,20 @@
 //! The keeper with real files, doubles of what moves snapshots, and a state machine that is a number.
 
+use super::coordinator::{NamingOrder, TurnStart};
 use super::*;
+use crate::driver::{SnapshotEvent, SnapshotTask};
 use crate::shell::storage::NamedSnapshot;
 use parking_lot::Mutex;
 use quorate_communicator::transfer::{PullEnd, PullError, PullOrder, SnapshotSink};
-use quorate_framework::TicketSequence;
+use quorate_framework::vfs::Vfs;
+use quorate_framework::{
+    Incarnation, MemberVector, Position, ReplicaId, ServedSnapshot, SnapshotBase, SnapshotId, Ticket, TicketSequence,
+    Time,
+};
 use std::any::Any;
+use std::io;
+use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 const ONE: ReplicaId = ReplicaId(1);
@@ -85,7 +94,8 @@ impl Kept {
 
     fn events(&mut self) -> Vec<SnapshotEvent> {
         let mut events = Vec::new();
-        self.keeper.look(self.durable, &mut events);
+        let start = TurnStart { now: Time::ZERO, durable: self.durable, log_bytes: 0, is_started: true };
+        self.keeper.before_turn(start, &mut events);
         events
     }
 
@@ -94,7 +104,7 @@ impl Kept {
         let end = Instant::now() + Duration::from_secs(30);
         loop {
             let events = self.events();
-            if !events.is_empty() || !self.keeper.wanted.is_empty() {
+            if !events.is_empty() || self.keeper.has_news() {
                 return events;
             }
             assert!(Instant::now() < end, "nothing happens");
@@ -112,12 +122,11 @@ impl Kept {
 
     /// Submits what is to be named.
     fn submit(&mut self) -> Vec<NamedSnapshot> {
-        let wanted = self.keeper.take_wanted();
-        for wanted in &wanted {
-            let ticket = self.tickets.next_ticket();
-            self.keeper.submitted(ticket, wanted.then.clone());
+        let mut named = Vec::new();
+        while let Some(NamingOrder { snapshot, .. }) = self.keeper.submit_naming(|| self.tickets.next_ticket()) {
+            named.push(snapshot);
         }
-        wanted.into_iter().map(|wanted| wanted.snapshot).collect()
+        named
     }
 
     fn sync(&mut self) {
@@ -136,7 +145,7 @@ impl Kept {
     fn fetch(&mut self, id: u64, position: u64) {
         let length_bytes = position.to_string().len() as u64;
         let snapshot = ServedSnapshot { id: SnapshotId(id), position: Position(position), length_bytes };
-        self.keeper.task(SnapshotTask::Fetch { from: TWO, snapshot }, |_| Some(Incarnation(7)));
+        self.keeper.task(&SnapshotTask::Fetch { from: TWO, snapshot }, |_| Some(Incarnation(7)));
     }
 }
 
@@ -154,7 +163,7 @@ fn a_snapshot_is_told_as_taken_when_the_metadata_name_it_and_only_then_the_one_b
     let (five, eight) = ("snapshot-0000000000000005.dat".to_owned(), "snapshot-0000000000000008.dat".to_owned());
     // Whatever else happens, what the metadata still name stays.
     kept.fetch(1, 9);
-    kept.keeper.task(SnapshotTask::Cancel, |_| None);
+    kept.keeper.task(&SnapshotTask::Cancel, |_| None);
     assert_eq!(kept.names(), [five, eight.clone()]);
     kept.sync();
     assert_eq!(kept.events(), [SnapshotEvent::Taken(Position(8))]);
@@ -166,19 +175,19 @@ fn a_snapshot_is_told_as_taken_when_the_metadata_name_it_and_only_then_the_one_b
 fn a_peer_is_served_the_newest_that_is_of_use_and_otherwise_a_new_one_is_asked_for_once() {
     let mut kept = Kept::new(true, None);
     let offer = |to, at_least| SnapshotTask::Offer { to, at_least: Position(at_least) };
-    kept.keeper.task(offer(ONE, 3), |_| None);
-    assert!(kept.keeper.asks_for_one());
-    assert!(!kept.keeper.asks_for_one(), "once");
+    kept.keeper.task(&offer(ONE, 3), |_| None);
+    assert_eq!(kept.events(), [SnapshotEvent::Due]);
+    assert_eq!(kept.events(), [], "once");
     let events = kept.take(5);
     let Some(SnapshotEvent::Ready { to: ONE, snapshot }) = events.first().cloned() else { panic!("{events:?}") };
     assert_eq!((snapshot.position, snapshot.length_bytes), (Position(5), 1));
-    kept.keeper.task(offer(TWO, 5), |_| None);
+    kept.keeper.task(&offer(TWO, 5), |_| None);
     assert_eq!(kept.events(), [SnapshotEvent::Ready { to: TWO, snapshot }], "the same one, without taking another");
     kept.submit();
     kept.sync();
-    kept.keeper.task(offer(TWO, 6), |_| None);
-    kept.events();
-    assert!(kept.keeper.asks_for_one(), "that one is too old");
+    kept.keeper.task(&offer(TWO, 6), |_| None);
+    let events = kept.events();
+    assert_eq!(events, [SnapshotEvent::Taken(Position(5)), SnapshotEvent::Due], "that one is too old");
 
     let source = kept.keeper.source();
     kept.keeper.set_members(&MemberVector::from([(ONE, Incarnation(3))]));
@@ -196,7 +205,7 @@ fn a_peer_is_served_the_newest_that_is_of_use_and_otherwise_a_new_one_is_asked_f
     kept.events();
     assert_eq!(kept.names(), ["snapshot-0000000000000008.dat"]);
     assert_eq!(source.read(snapshot.id, 0, &mut part), Ok(1));
-    kept.keeper.task(SnapshotTask::Withdraw(ONE), |_| None);
+    kept.keeper.task(&SnapshotTask::Withdraw(ONE), |_| None);
     assert_eq!(source.served(ONE, snapshot.id), None);
 }
 
@@ -208,9 +217,9 @@ fn what_is_fetched_is_checked_and_loaded_and_its_install_is_told_when_the_metada
     kept.pulled(b"9");
     assert_eq!(kept.wait(), [SnapshotEvent::Fetched(SnapshotId(77))]);
     assert_eq!(kept.names(), ["snapshot-0000000000000009.dat"], "durable under its own name, and not named yet");
-    let machine = kept.keeper.install(SnapshotId(77), &base(9)).unwrap();
+    let mut machine = 5_003;
+    kept.keeper.install(SnapshotId(77), &base(9), &mut machine).unwrap();
     assert_eq!(machine, 9_004, "the next generation");
-    kept.keeper.retire(5_003);
     assert_eq!(kept.submit()[0].store_generation, 4);
     assert_eq!((kept.events(), kept.removed.lock().clone()), (vec![], vec![]), "the old state is still the one named");
     kept.sync();
@@ -238,20 +247,20 @@ fn what_is_not_the_snapshot_that_was_announced_is_not_fetched_and_leaves_no_file
     on_end(PullEnd { result: Err(PullError::Gone), written: 0 });
     assert_eq!(kept.wait(), [SnapshotEvent::NotFetched(SnapshotId(78))]);
     let unbound = ServedSnapshot { id: SnapshotId(1), position: Position(9), length_bytes: 1 };
-    kept.keeper.task(SnapshotTask::Fetch { from: ONE, snapshot: unbound }, |_| None);
+    kept.keeper.task(&SnapshotTask::Fetch { from: ONE, snapshot: unbound }, |_| None);
     assert_eq!(kept.events(), [SnapshotEvent::NotFetched(SnapshotId(1))], "from nobody that is bound");
 }
 
 #[test]
 fn a_snapshot_of_another_base_than_the_one_that_was_ordered_is_not_installed() {
-    let mut kept = Kept::new(true, None);
+    let (mut kept, mut machine) = (Kept::new(true, None), 0);
     kept.fetch(77, 9);
-    assert!(kept.keeper.install(SnapshotId(77), &base(9)).is_err(), "it is not loaded");
+    assert!(kept.keeper.install(SnapshotId(77), &base(9), &mut machine).is_err(), "it is not loaded");
     kept.fetch(77, 9);
     kept.pulled(b"9");
     kept.wait();
     let other = SnapshotBase { membership: vec![1], ..base(9) };
-    let refused = kept.keeper.install(SnapshotId(77), &other).unwrap_err();
+    let refused = kept.keeper.install(SnapshotId(77), &other, &mut machine).unwrap_err();
     assert!(refused.contains("not the one that its source announced"), "{refused}");
 }
 
@@ -259,7 +268,7 @@ fn a_snapshot_of_another_base_than_the_one_that_was_ordered_is_not_installed() {
 fn a_cancelled_fetch_that_ends_all_the_same_changes_nothing() {
     let mut kept = Kept::new(true, None);
     kept.fetch(77, 9);
-    kept.keeper.task(SnapshotTask::Cancel, |_| None);
+    kept.keeper.task(&SnapshotTask::Cancel, |_| None);
     kept.pulled(b"9");
     assert_eq!((kept.events(), kept.names()), (vec![], vec![]));
 }
@@ -267,14 +276,14 @@ fn a_cancelled_fetch_that_ends_all_the_same_changes_nothing() {
 #[test]
 fn a_snapshot_that_cannot_be_written_is_told_to_who_waits_and_the_next_may_succeed() {
     let mut kept = Kept::new(true, None);
-    kept.keeper.task(SnapshotTask::Offer { to: ONE, at_least: Position(1) }, |_| None);
+    kept.keeper.task(&SnapshotTask::Offer { to: ONE, at_least: Position(1) }, |_| None);
     // A folder in its place cannot be made a file.
     let in_the_way = kept.folder.path().join("snapshot-0000000000000005.tmp");
     std::fs::create_dir(&in_the_way).unwrap();
     kept.keeper.begun(base(5));
     kept.keeper.piece(b"5".to_vec(), true);
     assert_eq!(kept.wait(), [SnapshotEvent::Unready(ONE)]);
-    assert_eq!((kept.keeper.figures().failed, kept.keeper.is_busy()), (1, false));
+    assert_eq!((kept.keeper.figures().failed, kept.keeper.figures().taking), (1, false));
     std::fs::remove_dir(&in_the_way).unwrap();
     assert_eq!(kept.take(6), []);
     assert_eq!(kept.submit()[0].base, base(6));
@@ -284,8 +293,8 @@ fn a_snapshot_that_cannot_be_written_is_told_to_who_waits_and_the_next_may_succe
 fn the_log_is_released_by_naming_the_same_snapshot_again_and_never_twice() {
     let named = NamedSnapshot { base: base(5), store_generation: 0, released: Position::ZERO };
     let mut kept = Kept::new(true, Some(named));
-    kept.keeper.task(SnapshotTask::ForgetLog(Position(3)), |_| None);
-    kept.keeper.task(SnapshotTask::ForgetLog(Position(3)), |_| None);
+    kept.keeper.task(&SnapshotTask::ForgetLog(Position(3)), |_| None);
+    kept.keeper.task(&SnapshotTask::ForgetLog(Position(3)), |_| None);
     let submitted = kept.submit();
     assert_eq!(submitted.iter().map(|named| (named.base.position.0, named.released.0)).collect::<Vec<_>>(), [(5, 3)]);
     kept.sync();
@@ -295,13 +304,13 @@ fn the_log_is_released_by_naming_the_same_snapshot_again_and_never_twice() {
 #[test]
 fn in_memory_a_snapshot_is_taken_at_once_and_lives_only_while_it_is_served() {
     let mut kept = Kept::new(false, None);
-    kept.keeper.task(SnapshotTask::Offer { to: ONE, at_least: Position(1) }, |_| None);
+    kept.keeper.task(&SnapshotTask::Offer { to: ONE, at_least: Position(1) }, |_| None);
     let events = kept.take(5);
     assert!(
         matches!(events[..], [SnapshotEvent::Ready { to: ONE, .. }, SnapshotEvent::Taken(Position(5))]),
         "{events:?}"
     );
     assert_eq!((kept.submit(), kept.names()), (vec![], vec![]));
-    kept.keeper.task(SnapshotTask::ForgetLog(Position(5)), |_| None);
+    kept.keeper.task(&SnapshotTask::ForgetLog(Position(5)), |_| None);
     assert_eq!(kept.submit(), [], "there is no log to forget");
 }

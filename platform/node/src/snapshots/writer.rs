@@ -1,10 +1,11 @@
 //! The thread that writes one snapshot file, so that no write and no sync of it takes a turn of the core.
 
-use super::reports::{Report, Reports};
-use super::source::ReadySnapshot;
-use super::{Directory, OpenDirectory};
+use super::coordinator::{ReadySnapshot, SnapshotReport};
+use super::files::{SharedFile, finish_file};
+use super::parts::{Directory, OpenDirectory};
+use super::reports::{Reports, Told};
 use quorate_executor::snapshot::{SnapshotError, SnapshotFile, SnapshotName};
-use quorate_framework::SnapshotBase;
+use quorate_framework::{SnapshotBase, SnapshotId};
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -22,6 +23,7 @@ enum Piece {
 /// A file being written. Dropping it before its end gives it up: nothing of it stays.
 #[derive(Debug)]
 pub(super) struct FileWriter {
+    base: SnapshotBase,
     pieces: SyncSender<Piece>,
     /// A piece for which there was no room.
     held: Option<Piece>,
@@ -47,15 +49,21 @@ impl FileWriter {
         reports: Arc<Reports<E>>,
     ) -> io::Result<FileWriter> {
         let (pieces, received) = sync_channel(PIECES);
+        let written = base.clone();
         let open = Arc::clone(&directory.open);
-        let is_named = directory.keeps_files;
+        let keeps_name = directory.keeps_files;
         thread::Builder::new().name("snapshot-writer".to_owned()).spawn(move || {
-            if let Some(outcome) = write(&open, &base, is_named, &received, &reports) {
+            if let Some(outcome) = write(&open, &written, keeps_name, &received, &reports) {
                 let outcome = outcome.map_err(|error| error.to_string());
-                reports.push(Report::Written { base, outcome });
+                reports.report(SnapshotReport::Written { base: written, outcome });
             }
         })?;
-        Ok(FileWriter { pieces, held: None, complete: false })
+        Ok(FileWriter { base, pieces, held: None, complete: false })
+    }
+
+    /// Of which state it is.
+    pub(super) fn base(&self) -> &SnapshotBase {
+        &self.base
     }
 
     /// Whether another piece is wanted now.
@@ -89,13 +97,13 @@ impl FileWriter {
 fn write<E>(
     open: &OpenDirectory,
     base: &SnapshotBase,
-    is_named: bool,
+    keeps_name: bool,
     pieces: &Receiver<Piece>,
     reports: &Reports<E>,
-) -> Option<Result<ReadySnapshot, SnapshotError>> {
+) -> Option<Result<ReadySnapshot<SharedFile>, SnapshotError>> {
     let unfinished = SnapshotName::Temporary(base.position);
     let failed = |what| move |source| SnapshotError::File { what, source };
-    let work = || -> Result<Option<ReadySnapshot>, SnapshotError> {
+    let work = || -> Result<Option<ReadySnapshot<SharedFile>>, SnapshotError> {
         let vfs = open().map_err(failed("opening the data directory"))?;
         let mut file = SnapshotFile::create(&*vfs, unfinished)?;
         loop {
@@ -107,19 +115,13 @@ fn write<E>(
                     return Ok(None);
                 }
             };
-            reports.push(Report::Room);
+            reports.push(Told::Room);
             file.append(&bytes)?;
             if last {
                 break;
             }
         }
-        let length = file.length();
-        let path = file.finish(&*vfs, base.position)?.path();
-        let file = vfs.open(&path).map_err(failed("opening a snapshot"))?;
-        if !is_named {
-            vfs.remove(&path).map_err(failed("removing the name of a snapshot"))?;
-        }
-        Ok(Some(ReadySnapshot::new(base.position, length, file)))
+        finish_file(&*vfs, file, base.position, SnapshotId(rand::random()), keeps_name).map(Some)
     };
     let done = work();
     if done.is_err()

@@ -11,6 +11,8 @@ use quorate_executor::{KvExecutor, MemoryStore, ReplicatedLimits, SnapshotName};
 use quorate_framework::vfs::Vfs;
 use quorate_framework::{Forming, Incarnation, MemberClaim, MemberVector, Position, ReplicaId, SnapshotBase};
 use quorate_node::driver::{Driver, DriverSettings, Durability, TurnInput, TurnOutput};
+use quorate_node::shell::storage::NamedSnapshot;
+use quorate_node::snapshots::coordinator::CheckpointKind;
 use quorate_recovery::{Metadata, RecoveryBase, RecoveryError, StartOptions, WalSettings, WalSync};
 use quorate_simulated_disk::SimulatedDisk;
 
@@ -49,7 +51,7 @@ impl<P: SimulatedProtocol> Process<P> {
                 self.start_counter = 1;
                 let state = StateOf::<P>::default();
                 let executor = KvExecutor::new(MemoryStore::new(), ReplicatedLimits::default());
-                self.run(plan, Beginning { state, members: None, snapshot: None, executor, wal: None });
+                self.run(plan, Beginning { state, members: None, named: None, executor, wal: None });
                 Ok(Started::Runs { kept: 0, torn_bytes: 0, is_another: false, finished_install: false })
             }
         }
@@ -87,6 +89,11 @@ impl<P: SimulatedProtocol> Process<P> {
             Ok(executor) => executor,
             Err(reason) => return self.refused(&vfs, reason),
         };
+        let named = metadata.snapshot.map(|base| NamedSnapshot {
+            base,
+            store_generation: metadata.store_generation,
+            released: Position::ZERO,
+        });
         let torn_bytes = recovered.report.torn_bytes_cut;
         let finished_install = recovered.pump.counters().groups > 0;
         self.model.restarted(found);
@@ -98,7 +105,7 @@ impl<P: SimulatedProtocol> Process<P> {
             Beginning {
                 state: recovered.state,
                 members: metadata.members,
-                snapshot: metadata.snapshot,
+                named,
                 executor,
                 wal: Some(Wal::new(recovered.pump)),
             },
@@ -162,7 +169,7 @@ impl<P: SimulatedProtocol> Process<P> {
     }
 
     fn run(&mut self, plan: &Plan, beginning: Beginning<P>) {
-        let Beginning { state, members, snapshot, executor, wal } = beginning;
+        let Beginning { state, members, named, executor, wal } = beginning;
         let claim = MemberClaim {
             incarnation: self.incarnation,
             formed_on: None,
@@ -171,15 +178,16 @@ impl<P: SimulatedProtocol> Process<P> {
         };
         let seed = (1..=plan.replicas).map(ReplicaId).collect();
         let forming = Forming::new(self.replica, claim, seed, members);
-        let (durability, is_durable) = match plan.crash_mode {
-            CrashMode::Durable => (Durability::External, true),
-            CrashMode::InMemory => (Durability::InMemory, false),
+        let (durability, kind) = match plan.crash_mode {
+            CrashMode::Durable => (Durability::External, CheckpointKind::File),
+            CrashMode::InMemory => (Durability::InMemory, CheckpointKind::Passing),
         };
         let settings = DriverSettings { validate: plan.validate, snapshots: true, ..DriverSettings::new(durability) };
         let mut random = self.random.fork();
         let driver = Driver::new(P::core(plan, self.replica), settings, forming, Box::new(move || random.draw()));
         let vfs = self.disk.mount();
-        let snapshots = Snapshots::new(CLUSTER, is_durable, vfs.clone(), snapshot, self.random.fork());
+        let snapshots =
+            Snapshots::new(CLUSTER, kind, vfs.clone(), named, plan.checkpoint_transactions, self.random.fork());
         self.running = Some(Running {
             recovered_log_bytes: P::recovered_log_bytes(&state),
             driver: driver.with_recovered(state).with_executed(executor.executed()),
@@ -191,7 +199,6 @@ impl<P: SimulatedProtocol> Process<P> {
             vfs,
             snapshots,
             is_writing_snapshot: false,
-            transactions: 0,
         });
     }
 }
@@ -200,7 +207,7 @@ impl<P: SimulatedProtocol> Process<P> {
 struct Beginning<P: SimulatedProtocol> {
     state: StateOf<P>,
     members: Option<MemberVector>,
-    snapshot: Option<SnapshotBase>,
+    named: Option<NamedSnapshot>,
     executor: KvExecutor<MemoryStore>,
     wal: Option<Wal<RecordOf<P>>>,
 }

@@ -31,7 +31,7 @@ impl<P: SimulatedProtocol> World<P> {
             .executor
             .apply(commands, &mut outcome)
             .map_err(|error| Violation::new("executor", format!("replica {replica}: {error}")))?;
-        running.transactions += outcome.transactions;
+        running.snapshots.executed(outcome.transactions);
         running.driver.executed(outcome, &mut running.output);
         Ok(())
     }

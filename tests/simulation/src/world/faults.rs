@@ -16,7 +16,7 @@ impl<P: SimulatedProtocol> World<P> {
     pub(super) fn gone(&mut self, replica: ReplicaId) {
         let Some(process) = self.processes.get_mut(&replica) else { return };
         let Some(running) = process.running.take() else { return };
-        if running.snapshots.is_fetching() {
+        if running.snapshots.coordinator().is_fetching() {
             self.coverage.count("snapshot: fetcher gone");
         }
         if running.snapshots.is_serving() {

@@ -7,9 +7,13 @@ use crate::fault::About;
 use crate::oracle::Violation;
 use crate::plan::CrashMode;
 use crate::protocol::SimulatedProtocol;
-use crate::snapshots::{NameWanted, Served, Wants};
+use crate::snapshots::{ChunkWanted, Errand, Served};
+use quorate_executor::SnapshotName;
+use quorate_framework::vfs::Vfs;
 use quorate_framework::{Position, ReplicaId, SnapshotBase, SnapshotId};
 use quorate_node::driver::SnapshotTask;
+use quorate_node::shell::storage::NamedSnapshot;
+use quorate_node::snapshots::coordinator::NamingOrder;
 use quorate_recovery::{MetadataChange, Submission};
 use std::time::Duration;
 
@@ -19,12 +23,14 @@ const PIECE_TIME: (Duration, Duration) = (Duration::from_micros(50), Duration::f
 const LOAD_TIME: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(20));
 /// How long a chunk is waited for before it is asked for again.
 const CHUNK_PATIENCE: Duration = Duration::from_millis(300);
+/// Snapshot files of a replica at most: the one that is named, two changes on their way, one being written, one being fetched under
+/// either of its names, and one that a loader which was given up has renamed.
+const SNAPSHOT_FILES: usize = 7;
 
 impl<P: SimulatedProtocol> World<P> {
     pub(super) fn carry_out_tasks(&mut self, replica: ReplicaId) {
         let now = self.now;
         let Some(process) = self.processes.get_mut(&replica) else { return };
-        let life = process.life;
         let Some(running) = process.running.as_mut() else { return };
         let tasks = std::mem::take(&mut running.output.tasks);
         for task in &tasks {
@@ -34,12 +40,8 @@ impl<P: SimulatedProtocol> World<P> {
                 SnapshotTask::Cancel => self.coverage.count("snapshot: fetch cancelled"),
                 SnapshotTask::Withdraw(_) | SnapshotTask::Fetch { .. } => {}
             }
-            if running.snapshots.task(now, task)
-                && let Some(id) = running.snapshots.fetched_id()
-            {
-                self.coverage.count("snapshot: fetch begun");
-                self.agenda.add(now, Happening::Fetch(replica, life, id));
-            }
+            let members = running.driver.forming().vector();
+            running.snapshots.task(now, task, |peer| members.and_then(|members| members.get(&peer).copied()));
         }
         if !tasks.is_empty() {
             self.has_lost_power(replica);
@@ -48,12 +50,12 @@ impl<P: SimulatedProtocol> World<P> {
 
     /// Names in the metadata what is to be named.
     pub(super) fn name_snapshots(&mut self, replica: ReplicaId) -> Result<(), Violation> {
-        let Some(running) = self.running_mut(replica) else { return Ok(()) };
-        for NameWanted { named, then } in running.snapshots.take_wanted() {
-            let Some(running) = self.running_mut(replica) else { return Ok(()) };
-            let ticket = running.driver.issue_ticket();
-            running.snapshots.submitted(ticket, then);
-            let change = MetadataChange::Snapshot { base: named.base, store_generation: 0, released: named.released };
+        while let Some(running) = self.running_mut(replica) {
+            let driver = &mut running.driver;
+            let order = running.snapshots.submit_naming(|| driver.issue_ticket());
+            let Some(NamingOrder { ticket, snapshot }) = order else { break };
+            let NamedSnapshot { base, store_generation, released } = snapshot;
+            let change = MetadataChange::Snapshot { base, store_generation, released };
             self.submit_one(replica, Submission::metadata(ticket, change))?;
         }
         Ok(())
@@ -61,17 +63,33 @@ impl<P: SimulatedProtocol> World<P> {
 
     pub(super) fn take_snapshot(&mut self, replica: ReplicaId, base: SnapshotBase) -> Result<(), Violation> {
         let Some(running) = self.running_mut(replica) else { return Ok(()) };
+        if running.snapshots.coordinator().take().view { self.begin_snapshot(replica, base) } else { Ok(()) }
+    }
+
+    /// Peers may wait for a snapshot that the protocol has not ordered.
+    pub(super) fn remake_snapshot(&mut self, replica: ReplicaId) -> Result<(), Violation> {
+        let Some(running) = self.running_mut(replica) else { return Ok(()) };
+        let at_rest = running.output.commands.is_empty().then(|| running.executor.executed());
+        match running.snapshots.after_turn(!running.output.orders.is_empty(), at_rest) {
+            Some(base) => {
+                self.coverage.count("snapshot: made again for a peer");
+                self.begin_snapshot(replica, base)
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn begin_snapshot(&mut self, replica: ReplicaId, base: SnapshotBase) -> Result<(), Violation> {
+        let now = self.now;
+        let Some(running) = self.running_mut(replica) else { return Ok(()) };
         let (position, digest) = digest_of(&mut running.executor)?;
-        let taken = running.snapshots.take(&mut running.executor, base);
+        let begun = running.snapshots.begin(now, &mut running.executor, base);
         self.compare_digest(replica, position, digest)?;
         if self.has_lost_power(replica) {
             return Ok(());
         }
-        match taken {
-            Ok(true) => self.coverage.count("snapshot: begun"),
-            Ok(false) => {}
-            Err(error) => return Err(Violation::new("executor", format!("replica {replica}: {error}"))),
-        }
+        begun.map_err(|error| Violation::new("executor", format!("replica {replica}: {error}")))?;
+        self.coverage.count("snapshot: begun");
         Ok(())
     }
 
@@ -79,14 +97,24 @@ impl<P: SimulatedProtocol> World<P> {
     pub(super) fn go_on_with_snapshots(&mut self, replica: ReplicaId) {
         let now = self.now;
         let Some(process) = self.processes.get_mut(&replica) else { return };
-        let delay = process.random.duration_between(PIECE_TIME.0, PIECE_TIME.1);
+        let piece_time = process.random.duration_between(PIECE_TIME.0, PIECE_TIME.1);
+        let load_time = process.random.duration_between(LOAD_TIME.0, LOAD_TIME.1);
         let life = process.life;
         let Some(running) = process.running.as_mut() else { return };
-        if running.snapshots.is_writing() && !running.is_writing_snapshot {
+        if running.snapshots.coordinator().is_writing() && !running.is_writing_snapshot {
             running.is_writing_snapshot = true;
-            self.agenda.add(now + delay, Happening::SnapshotStep(replica, life));
+            self.agenda.add(now + piece_time, Happening::SnapshotStep(replica, life));
         }
-        if running.snapshots.has_news() || running.snapshots.wants_a_name() {
+        for errand in running.snapshots.take_errands() {
+            match errand {
+                Errand::Pull(id) => {
+                    self.coverage.count("snapshot: fetch begun");
+                    self.agenda.add(now, Happening::Fetch(replica, life, id));
+                }
+                Errand::Load(id) => self.agenda.add(now + load_time, Happening::Load(replica, life, id)),
+            }
+        }
+        if running.snapshots.coordinator().has_news() {
             self.wake(replica);
         }
     }
@@ -118,13 +146,12 @@ impl<P: SimulatedProtocol> World<P> {
     pub(super) fn tend_fetch(&mut self, replica: ReplicaId, life: u64, id: SnapshotId) {
         let now = self.now;
         let Some(running) = self.running_in(replica, life) else { return };
-        match running.snapshots.wants(now, id) {
-            Wants::Nothing => self.go_on_with_snapshots(replica),
-            Wants::Load => self.load_soon(replica),
-            Wants::Chunk { from, offset } => {
+        match running.snapshots.chunk_wanted(now, id) {
+            Some(ChunkWanted { from, offset }) => {
                 self.ask_for_chunk(replica, from, id, offset);
                 self.agenda.add(now + CHUNK_PATIENCE, Happening::Fetch(replica, life, id));
             }
+            None => self.go_on_with_snapshots(replica),
         }
     }
 
@@ -163,7 +190,7 @@ impl<P: SimulatedProtocol> World<P> {
             return self.agenda.add(works_at, Happening::ChunkServed { to, id, offset, served });
         }
         let of_use = running.snapshots.answered(now, id, offset, &served);
-        let next = running.snapshots.wants(now, id);
+        let next = running.snapshots.chunk_wanted(now, id);
         if self.has_lost_power(to) {
             return;
         }
@@ -172,18 +199,8 @@ impl<P: SimulatedProtocol> World<P> {
             return;
         }
         match next {
-            Wants::Chunk { from, offset } => self.ask_for_chunk(to, from, id, offset),
-            Wants::Load => self.load_soon(to),
-            Wants::Nothing => self.go_on_with_snapshots(to),
-        }
-    }
-
-    fn load_soon(&mut self, replica: ReplicaId) {
-        let Some(process) = self.processes.get_mut(&replica) else { return };
-        let delay = process.random.duration_between(LOAD_TIME.0, LOAD_TIME.1);
-        let id = process.running.as_ref().and_then(|running| running.snapshots.fetched_id());
-        if let Some(id) = id {
-            self.agenda.add(self.now + delay, Happening::Load(replica, process.life, id));
+            Some(ChunkWanted { from, offset }) => self.ask_for_chunk(to, from, id, offset),
+            None => self.go_on_with_snapshots(to),
         }
     }
 
@@ -197,11 +214,11 @@ impl<P: SimulatedProtocol> World<P> {
             self.agenda.add(works_at, Happening::Load(replica, life, id));
             return Ok(());
         }
-        if process.running.as_ref().is_some_and(|running| running.snapshots.is_fetching()) {
+        if process.running.as_ref().is_some_and(|running| running.snapshots.coordinator().is_fetching()) {
             process.arm(About::Load);
         }
         let Some(running) = process.running.as_mut() else { return Ok(()) };
-        running.snapshots.load(id);
+        running.snapshots.load(now, id);
         let loaded = running.snapshots.loaded().map(digest_of).transpose()?;
         if let Some((position, digest)) = loaded {
             self.coverage.count("snapshot: loaded");
@@ -219,17 +236,32 @@ impl<P: SimulatedProtocol> World<P> {
         id: SnapshotId,
         base: &SnapshotBase,
     ) -> Result<(), Violation> {
+        let now = self.now;
         let Some(process) = self.processes.get_mut(&replica) else { return Ok(()) };
         process.arm(About::Install);
         let Some(running) = process.running.as_mut() else { return Ok(()) };
-        running.executor = running
+        running
             .snapshots
-            .install(id, base)
+            .install(now, id, base, &mut running.executor)
             .map_err(|error| Violation::new("install", format!("replica {replica}: {error}")))?;
         self.coverage.count(match self.plan.crash_mode {
             CrashMode::Durable => "snapshot: installed, durable",
             CrashMode::InMemory => "snapshot: installed, in memory",
         });
+        Ok(())
+    }
+
+    /// Replaced snapshots must go: what lies on a disk is what the metadata name or may name soon, and what is under way.
+    pub(super) fn check_snapshot_files(&self) -> Result<(), Violation> {
+        for process in self.processes.values().filter(|process| !process.disk_is_ill) {
+            let Some(running) = &process.running else { continue };
+            let names = running.vfs.list().unwrap_or_default();
+            let files = names.iter().filter(|path| SnapshotName::of(path).is_some()).count();
+            if files > SNAPSHOT_FILES {
+                let what = format!("replica {} keeps {files} snapshot files: {names:?}", process.replica);
+                return Err(Violation::new("bounds", what));
+            }
+        }
         Ok(())
     }
 

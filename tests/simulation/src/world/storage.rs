@@ -160,12 +160,8 @@ impl<P: SimulatedProtocol> World<P> {
             .map_err(|error| Violation::new("records", format!("replica {replica}: {error}")))?;
         // A late report says no less than those after it.
         running.input.persisted = running.input.persisted.max(Some(ticket));
-        if running.snapshots.durable(ticket) {
-            process.arm(About::Reset);
-        }
-        if !self.has_lost_power(replica) {
-            self.wake(replica);
-        }
+        running.snapshots.reported(ticket);
+        self.wake(replica);
         Ok(())
     }
 

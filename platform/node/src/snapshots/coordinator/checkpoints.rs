@@ -15,7 +15,7 @@ pub struct CheckpointSettings {
 }
 
 /// What has happened since the last one.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Checkpoints {
     settings: Option<CheckpointSettings>,
     look_at: Time,

@@ -5,9 +5,12 @@
 
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc)] // test support: a panic is the report
 
+pub mod strace;
+
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -57,6 +60,8 @@ pub struct Surroundings {
     pub absent: BTreeSet<u32>,
     /// Data directories that are not where they usually are.
     pub data: BTreeMap<u32, PathBuf>,
+    /// Whether the calls of all processes are recorded, to [`Cluster::recording`]; then each is started once.
+    pub recorded: bool,
 }
 
 /// A cluster of real processes.
@@ -210,14 +215,17 @@ impl Cluster {
     pub fn spawn(&mut self, id: u32) {
         let log = File::options().create(true).append(true).open(self.path(&format!("replica {id}.log"))).unwrap();
         let data = self.data(id);
-        let mut command = match self.surroundings.descriptors {
-            None => Command::new(quorate_binary()),
+        let in_front = match self.surroundings.descriptors {
+            _ if self.surroundings.recorded => strace::recording(&self.recording(id)),
+            None => Vec::new(),
             Some(descriptors) => {
-                let mut shell = Command::new("sh");
-                shell.args(["-c", &format!("ulimit -n {descriptors} && exec \"$0\" \"$@\"")]).arg(quorate_binary());
-                shell
+                let shell = format!("ulimit -n {descriptors} && exec \"$0\" \"$@\"");
+                vec!["sh".to_owned(), "-c".to_owned(), shell]
             }
         };
+        let mut words = in_front.iter().map(OsStr::new).chain([quorate_binary().as_os_str()]);
+        let mut command = Command::new(words.next().unwrap());
+        command.args(words);
         let child = command
             .args(["serve", "--config", &self.file(), "--id", &id.to_string(), "--data-dir"])
             .arg(data)
@@ -227,6 +235,18 @@ impl Cluster {
             .spawn()
             .unwrap();
         self.replicas.insert(id, Some(child));
+    }
+
+    /// Where a replica's calls are recorded, if they are.
+    #[must_use]
+    pub fn recording(&self, id: u32) -> PathBuf {
+        self.path(&format!("replica {id}.strace"))
+    }
+
+    /// The number of a replica's process.
+    #[must_use]
+    pub fn process(&self, id: u32) -> u32 {
+        self.replicas[&id].as_ref().unwrap().id()
     }
 
     /// A replica's port for peers and clients.
@@ -244,8 +264,7 @@ impl Cluster {
     /// Descriptors that a replica's process has open.
     #[must_use]
     pub fn descriptors(&self, id: u32) -> usize {
-        let process = self.replicas[&id].as_ref().unwrap().id();
-        fs::read_dir(format!("/proc/{process}/fd")).unwrap().count()
+        fs::read_dir(format!("/proc/{}/fd", self.process(id))).unwrap().count()
     }
 
     /// A replica's log so far.
@@ -265,6 +284,15 @@ impl Cluster {
         self.signal(id, Signal::KILL);
         let mut child = self.replicas.get_mut(&id).unwrap().take().unwrap();
         child.wait().unwrap();
+    }
+
+    /// Kills the processes of these replicas as one loss of power would: all have the signal before any end is waited for.
+    pub fn kill_at_once(&mut self, ids: &[u32]) {
+        ids.iter().for_each(|id| self.signal(*id, Signal::KILL));
+        for id in ids {
+            let mut child = self.replicas.get_mut(id).unwrap().take().unwrap();
+            child.wait().unwrap();
+        }
     }
 
     /// Stops a replica politely and gives its exit code.

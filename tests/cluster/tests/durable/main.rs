@@ -6,8 +6,10 @@
 mod directories;
 mod disk_full;
 mod kills;
+mod sick_disks;
 mod snapshots;
 mod stops;
+mod traces;
 mod workload;
 
 use serde_json::{Value, json};

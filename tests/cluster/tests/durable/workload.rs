@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use tokio::sync::RwLock;
 
 /// Numbers in one list: a value stays small.
 const LIST: u64 = 500;
@@ -26,6 +27,8 @@ struct Remembered {
 pub(crate) struct Workload {
     stop: Arc<AtomicBool>,
     done: Arc<AtomicU64>,
+    /// Each request is made while this is held for reading.
+    busy: Arc<RwLock<()>>,
     thread: JoinHandle<Vec<Remembered>>,
     file: String,
 }
@@ -56,14 +59,16 @@ impl Workload {
     pub(crate) fn start(cluster: &Cluster, writers: usize, padding: usize) -> Workload {
         let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (stopped, counted, file) = (Arc::clone(&stop), Arc::clone(&done), cluster.file());
-        let options = options(&file);
+        let busy = Arc::new(RwLock::new(()));
+        let (options, asking) = (options(&file), Arc::clone(&busy));
         let thread = std::thread::spawn(move || {
             runtime().block_on(async {
                 let client = Client::connect(options, PATIENCE).await.unwrap();
                 let tasks: Vec<_> = (0..writers)
                     .map(|writer| {
                         let (client, stop, done) = (client.clone(), Arc::clone(&stopped), Arc::clone(&counted));
-                        tokio::spawn(async move { write(&client, writer, padding, &stop, &done).await })
+                        let busy = Arc::clone(&asking);
+                        tokio::spawn(async move { write(&client, writer, padding, &stop, &done, &busy).await })
                     })
                     .collect();
                 let mut remembered = Vec::new();
@@ -73,7 +78,18 @@ impl Workload {
                 remembered
             })
         });
-        Workload { stop, done, thread, file }
+        Workload { stop, done, busy, thread, file }
+    }
+
+    /// Does something while no request is on its way, and lets the writers go on afterwards.
+    pub(crate) fn at_rest(&self, act: impl FnOnce()) {
+        let _no_request = self.busy.blocking_write();
+        act();
+    }
+
+    /// From now on no request is begun.
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
     }
 
     /// Requests that were acknowledged so far.
@@ -90,7 +106,7 @@ impl Workload {
     /// Ends the writers and compares the state with what they remember. Gives how many requests were acknowledged, and of how many
     /// nobody knows.
     pub(crate) fn end_and_check(self) -> (u64, u64) {
-        self.stop.store(true, Ordering::Release);
+        self.stop();
         let remembered = self.thread.join().unwrap();
         let options = options(&self.file);
         runtime().block_on(async {
@@ -104,10 +120,21 @@ impl Workload {
     }
 }
 
-async fn write(client: &Client, writer: usize, padding: usize, stop: &AtomicBool, done: &AtomicU64) -> Remembered {
+async fn write(
+    client: &Client,
+    writer: usize,
+    padding: usize,
+    stop: &AtomicBool,
+    done: &AtomicU64,
+    busy: &RwLock<()>,
+) -> Remembered {
     let mut remembered = Remembered::default();
     let filler = vec![b'.'; padding];
-    while !stop.load(Ordering::Acquire) {
+    loop {
+        let _busy = busy.read().await;
+        if stop.load(Ordering::Acquire) {
+            return remembered;
+        }
         let number = remembered.last + 1;
         remembered.last = number;
         let (list, sum, token) = (list_key(writer, number), sum_key(writer), format!("{number},"));
@@ -131,7 +158,6 @@ async fn write(client: &Client, writer: usize, padding: usize, stop: &AtomicBool
             }
         }
     }
-    remembered
 }
 
 /// The value of a key, read through the log; asked again while the cluster cannot answer.

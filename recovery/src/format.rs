@@ -8,6 +8,8 @@ pub(crate) const BLOCK_BYTES: usize = 4096;
 pub(crate) const BLOCK: u64 = BLOCK_BYTES as u64;
 /// The version of the format that this code reads and writes.
 pub(crate) const FORMAT_VERSION: u32 = 1;
+/// What messages call the directory itself; files in it go by their names.
+pub(crate) const DIRECTORY: &str = "the data directory";
 
 /// The next multiple of a block, at or above `length`.
 pub(crate) fn padded(length: u64) -> u64 {

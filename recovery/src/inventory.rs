@@ -1,7 +1,7 @@
 //! Which segment files a directory holds, by what their headers say.
 
 use crate::error::{RecoveryError, StorageError};
-use crate::format::{BLOCK, BLOCK_BYTES, FORMAT_VERSION, segment_number};
+use crate::format::{BLOCK, BLOCK_BYTES, DIRECTORY, FORMAT_VERSION, segment_number};
 use crate::identity::Identity;
 use crate::segment_header::{HeaderBlock, SegmentHeader, SegmentUse};
 use quorate_framework::vfs::Vfs;
@@ -34,7 +34,7 @@ impl Inventory {
     /// [`RecoveryError::Foreign`], [`RecoveryError::Version`], or a failure to read.
     pub(crate) fn take(vfs: &dyn Vfs, identity: &Identity) -> Result<Inventory, RecoveryError> {
         let mut inventory = Inventory::default();
-        for path in vfs.list().map_err(StorageError::io("listing", Path::new(".")))? {
+        for path in vfs.list().map_err(StorageError::io("listing", Path::new(DIRECTORY)))? {
             let Some(number) = segment_number(&path) else { continue };
             inventory.next_number = inventory.next_number.max(number.saturating_add(1));
             let file = vfs.open(&path).map_err(StorageError::io("opening", &path))?;

@@ -50,6 +50,8 @@ mod log;
 mod metadata;
 mod metadata_file;
 mod progress;
+#[cfg(test)]
+mod progress_tests;
 mod pump;
 mod read;
 mod report;

@@ -1,6 +1,7 @@
 //! Reading and replacing `metadata.dat`.
 
 use crate::error::{RecoveryError, StorageError};
+use crate::format::DIRECTORY;
 use crate::metadata::{METADATA_BYTES, METADATA_FILE, METADATA_TEMPORARY, Metadata};
 use quorate_framework::vfs::Vfs;
 use std::io;
@@ -37,5 +38,5 @@ pub(crate) fn replace(vfs: &dyn Vfs, metadata: &Metadata) -> Result<(), StorageE
     file.sync_data().map_err(StorageError::io("syncing", temporary))?;
     drop(file);
     vfs.rename(temporary, path).map_err(StorageError::io("renaming to metadata.dat", temporary))?;
-    vfs.sync_directory().map_err(StorageError::io("syncing the directory", Path::new(".")))
+    vfs.sync_directory().map_err(StorageError::io("syncing the directory", Path::new(DIRECTORY)))
 }

@@ -46,7 +46,7 @@ pub(crate) fn read_metadata(vfs: &dyn Vfs, identity: Option<&Identity>) -> Resul
 
 /// Some segment file, if there is one.
 pub(crate) fn first_segment(vfs: &dyn Vfs) -> Result<Option<PathBuf>, RecoveryError> {
-    let list = vfs.list().map_err(crate::error::StorageError::io("listing", Path::new(".")))?;
+    let list = vfs.list().map_err(crate::error::StorageError::io("listing", Path::new(crate::format::DIRECTORY)))?;
     Ok(list.into_iter().find(|path| crate::format::segment_number(path).is_some()))
 }
 

@@ -1,7 +1,7 @@
 //! Writing segment files: making, freeing and preparing them.
 
 use crate::error::StorageError;
-use crate::format::BLOCK_BYTES;
+use crate::format::{BLOCK_BYTES, DIRECTORY};
 use crate::identity::Identity;
 use crate::segment_header::{SegmentHeader, SegmentUse};
 use quorate_framework::vfs::{Vfs, VfsFile};
@@ -57,7 +57,7 @@ pub(crate) fn open(vfs: &dyn Vfs, path: &Path) -> Result<Box<dyn VfsFile>, Stora
 
 /// Syncs the directory.
 pub(crate) fn sync_directory(vfs: &dyn Vfs) -> Result<(), StorageError> {
-    vfs.sync_directory().map_err(StorageError::io("syncing the directory", Path::new(".")))
+    vfs.sync_directory().map_err(StorageError::io("syncing the directory", Path::new(DIRECTORY)))
 }
 
 /// Overwrites the first block of each group at these offsets with zeros, in the order given, and syncs.

@@ -16,7 +16,9 @@ use progress::Progress;
 use quorate_framework::{Ticket, TicketSequence};
 use shuttle::sync::Mutex;
 use shuttle::{future, thread};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 const ITERATIONS: usize = 1_500;
 const BOUNDS: InboxBounds = InboxBounds { items: 100, bytes: 1_000 };
@@ -108,6 +110,42 @@ fn no_wake_up_is_lost_and_nobody_is_released_before_the_sync_that_covers_him() {
 fn a_failure_releases_every_waiter() {
     shuttle::check_random(|| run(Some(1)), ITERATIONS);
     shuttle::check_random(|| run(Some(2)), ITERATIONS);
+}
+
+/// Waits for a ticket and gives up after one poll, while another thread lets it become durable.
+fn give_up(progress: &Arc<Progress<&'static str>>, ticket: Ticket) {
+    let mut waiting = Some(progress.wait_for(ticket));
+    future::block_on(std::future::poll_fn(|context| {
+        let Some(mut future) = waiting.take() else { return Poll::Ready(()) };
+        let _ = Pin::new(&mut future).poll(context);
+        drop(future);
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }));
+}
+
+#[test]
+fn whoever_gives_up_is_forgotten_and_takes_no_wake_up_of_another() {
+    shuttle::check_random(
+        || {
+            let progress = Arc::new(Progress::new());
+            let list = tickets(2);
+            let impatient: Vec<_> = list
+                .iter()
+                .map(|ticket| {
+                    let (progress, ticket) = (Arc::clone(&progress), *ticket);
+                    thread::spawn(move || give_up(&progress, ticket))
+                })
+                .collect();
+            let (waiting, second) = (progress.wait_for(list[1]), list[1]);
+            let patient = thread::spawn(move || assert_eq!(future::block_on(waiting), Ok(second)));
+            list.iter().for_each(|ticket| progress.reached(*ticket));
+            impatient.into_iter().for_each(|thread| thread.join().unwrap());
+            patient.join().unwrap();
+            assert_eq!(progress.waiting(), 0);
+        },
+        ITERATIONS,
+    );
 }
 
 #[test]

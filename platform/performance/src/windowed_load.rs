@@ -13,6 +13,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// Commands made ahead of their submit at most, beyond a first batch: making them takes time in which their slots are taken already,
+/// and which their latency, counted from the submit, does not hold.
+const COMMANDS_AHEAD: usize = 64;
+
 /// How a generator is bounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowedLoadOptions {
@@ -121,7 +125,8 @@ impl PerformanceManager for WindowedLoad {
     async fn next_batches(&mut self, most: usize, batches: &mut Vec<LoadBatch>) -> bool {
         let Some(now) = self.wait_for_slot().await else { return false };
         let room = usize::try_from(self.options.window - self.in_flight).unwrap_or(usize::MAX);
-        for _ in 0..most.min(room) {
+        let ahead = (COMMANDS_AHEAD / (self.options.batch as usize).max(1)).max(1);
+        for _ in 0..most.min(room).min(ahead) {
             let Some(late) = self.lateness(now) else { break };
             let number = self.next_number;
             self.next_number += 1;
@@ -173,12 +178,16 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     fn load(window: u64, rate: Option<f64>) -> (WindowedLoad, Arc<Recording>) {
+        load_of(2, window, rate)
+    }
+
+    fn load_of(batch: u32, window: u64, rate: Option<f64>) -> (WindowedLoad, Arc<Recording>) {
         let workload =
-            Workload { keys: 10, value_size_bytes: 1, read_share: 0.0, distribution: Distribution::Uniform, batch: 2 };
+            Workload { keys: 10, value_size_bytes: 1, read_share: 0.0, distribution: Distribution::Uniform, batch };
         let clock = Arc::new(RunClock::new(Instant::now(), Duration::ZERO, Duration::from_secs(3_600)));
         let recording = Arc::new(Recording::new(Arc::clone(&clock)));
-        let schedule = rate.map(|rate| Schedule::new(clock.start(), 2, rate));
-        let options = WindowedLoadOptions { window, batch: 2 };
+        let schedule = rate.map(|rate| Schedule::new(clock.start(), batch, rate));
+        let options = WindowedLoadOptions { window, batch };
         let maker = BatchMaker::new(workload, 1);
         (WindowedLoad::new(options, maker, clock, Arc::clone(&recording), schedule), recording)
     }
@@ -222,6 +231,16 @@ mod tests {
         let figures = LoadFigures { accepted: 2, refused: 1, retried: 1, errors: 2, in_flight: 3 };
         assert_eq!(load.figures(), figures);
         assert_eq!((recording.in_flight(), recording.errors(), recording.refused_in_all()), (3, 2, 1));
+    }
+
+    #[tokio::test]
+    async fn small_batches_come_in_groups_and_large_ones_one_by_one() {
+        for (batch, group) in [(1, 64), (2, 32), (33, 1), (100, 1)] {
+            let (mut load, _) = load_of(batch, 1_000, None);
+            let mut batches = Vec::new();
+            assert!(load.next_batches(500, &mut batches).await);
+            assert_eq!((batches.len(), load.figures().in_flight), (group, group as u64), "batches of {batch}");
+        }
     }
 
     #[tokio::test]

@@ -1,8 +1,9 @@
 //! A follower's side of replication (Raft §5.3): appends and heartbeats.
 
 use crate::message::{Append, AppendOutcome, AppendReply, Heartbeat, HeartbeatReply, RaftPromise};
-use crate::raft::{Raft, RaftEffects, Role};
+use crate::raft::{Raft, RaftEffects};
 use crate::record::RaftRecord;
+use crate::role::Role;
 use crate::term::{Term, read_entry_head};
 use quorate_framework::entry::Entry;
 use quorate_framework::{Destination, Position, ReplicaId, Time};

@@ -1,7 +1,7 @@
 //! Checkpoints: what a snapshot must say of its position, and what the log may forget once one is durable.
 
 use crate::raft::{Raft, RaftEffects};
-use crate::record::snapshot_base;
+use crate::replay::snapshot_base;
 use quorate_framework::{Effect, MemberVector, OperationError, OperationId, Position, SnapshotBase};
 
 /// Operators that wait for a snapshot, at most; more are told that it cannot be had.

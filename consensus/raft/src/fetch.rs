@@ -4,7 +4,8 @@
 use crate::install::{InstallOutcome, InstallSnapshot, InstallSnapshotReply};
 use crate::message::RaftPromise;
 use crate::raft::{Raft, RaftEffects};
-use crate::record::{RaftRecord, snapshot_base};
+use crate::record::RaftRecord;
+use crate::replay::snapshot_base;
 use quorate_framework::{Destination, Effect, Position, ReplicaId, SnapshotId, Ticket, Time};
 
 /// A snapshot that is being fetched or installed.

@@ -2,7 +2,8 @@
 //! documentation under the same names.
 
 use crate::progress::ProgressState;
-use crate::raft::{Raft, Role};
+use crate::raft::Raft;
+use crate::role::Role;
 use quorate_framework::{PeerStatus, Position, ProtocolStatus};
 
 impl Raft {

@@ -39,16 +39,20 @@ mod election;
 mod fetch;
 mod install;
 mod invariants;
+mod links;
 mod log;
 mod message;
 mod progress;
 mod quorum;
 mod raft;
 mod record;
+mod replay;
 mod replicate;
+mod role;
 mod serve;
 mod settings;
 mod stall;
+mod start;
 mod term;
 mod votes;
 
@@ -58,6 +62,7 @@ pub use message::{
     Append, AppendOutcome, AppendReply, Heartbeat, HeartbeatReply, RaftMessage, RaftPromise, VoteReply, VoteRequest,
 };
 pub use raft::Raft;
-pub use record::{HardState, RaftRecord, RaftState, ReplayCursor, snapshot_base};
+pub use record::{HardState, RaftRecord};
+pub use replay::{RaftState, ReplayCursor, snapshot_base};
 pub use settings::RaftSettings;
 pub use term::{Term, block_of};

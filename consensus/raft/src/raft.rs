@@ -1,57 +1,25 @@
-//! The core: its state, the dispatch of events, and the change of roles. What each event does in detail stands in the modules
-//! `votes`, `append` (follower), `replicate` (leader) and `commit`.
+//! The core: its state and the dispatch of events. What each event does stands in the modules `start`, `links`, `votes`, `append`
+//! (follower), `replicate` (leader), `commit`, and those of snapshots; the change of roles in `role`.
 
 use crate::durability::Durability;
 use crate::election::LeaderElectionManager;
 use crate::fetch::Fetch;
 use crate::log::Log;
 use crate::message::{RaftMessage, RaftPromise};
-use crate::progress::Progress;
 use crate::record::{HardState, RaftRecord};
+use crate::role::Role;
 use crate::settings::RaftSettings;
 use crate::stall::HandedOut;
-use crate::term::{Term, read_entry_head};
+use crate::term::Term;
 use quorate_framework::entry::Entry;
 use quorate_framework::{
     Capabilities, ClientPolicy, Consensus, Effect, Effects, Event, HaltReason, Incarnation, Incoming, MemberVector,
-    Operation, OperationError, OperationId, Position, ProtocolStatus, Refusal, ReplicaId, Start, Time, TrustedLinks,
+    Operation, OperationError, OperationId, Position, ProtocolStatus, Refusal, ReplicaId, Time, TrustedLinks,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The effects of a Raft core.
 pub(crate) type RaftEffects = Effects<Raft>;
-
-/// What a replica is in its term.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Role {
-    /// Follows, whoever leads.
-    Follower,
-    /// Asks whether it could win the next term, without entering it.
-    PreCandidate {
-        /// Who would vote for it.
-        granted: BTreeSet<ReplicaId>,
-    },
-    /// Asks for votes in its term. Its own counts once it is durable.
-    Candidate {
-        /// Who voted for it.
-        granted: BTreeSet<ReplicaId>,
-    },
-    /// Leads its term.
-    Leader(Leadership),
-}
-
-/// What belongs to one leadership and goes with it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Leadership {
-    /// The followers.
-    pub(crate) followers: BTreeMap<ReplicaId, Progress>,
-    /// Number and time of the last heartbeat round.
-    pub(crate) round: (u64, Time),
-    /// When the leader last checked that a majority hears it.
-    pub(crate) quorum_checked: Time,
-    /// With a linger: when new entries are sent at the latest.
-    pub(crate) flush_at: Option<Time>,
-}
 
 /// Counters for operators.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -206,86 +174,6 @@ impl Raft {
         effects.push(Effect::Halt(HaltReason::Safety(what)));
     }
 
-    fn start(&mut self, now: Time, start: Start<Raft>, effects: &mut RaftEffects) {
-        self.replica = start.replica;
-        let (base_index, base_term) = start.state.base;
-        let mut entries = Vec::with_capacity(start.state.entries.len());
-        for entry in start.state.entries {
-            match read_entry_head(entry.head()) {
-                Ok((term, _)) => entries.push((term, entry)),
-                Err(error) => return self.halt(effects, format!("recovered entry: {error}")),
-            }
-        }
-        self.log = Log::recovered((base_index, base_term), entries);
-        self.durability = Durability::recovered(self.log.last_index());
-        self.hard_state = start.state.hard_state;
-        if self.log.last_term() > self.hard_state.term {
-            // DESIGN §4: the larger of both counts; no vote of that term is known, so none may be given to another in it.
-            self.counters.term_anomalies += 1;
-            self.set_hard_state(HardState { term: self.log.last_term(), voted_for: Some(self.replica) }, effects);
-        }
-        let (snapshot, snapshot_term) = start.state.snapshot;
-        if snapshot > base_index && self.log.term_at(snapshot) != Some(snapshot_term) {
-            let last = self.log.last_index();
-            return self
-                .halt(effects, format!("the log, {base_index} to {last}, does not join the snapshot at {snapshot}"));
-        }
-        if start.executed < base_index {
-            let executed = start.executed;
-            return self
-                .halt(effects, format!("the state holds up to {executed}, and the log begins after {base_index}"));
-        }
-        (self.snapshot, self.commit) = (snapshot, base_index.max(snapshot));
-        // Whatever the state holds beyond is committed, but only a leader can say by which entries.
-        (self.handed, self.executed, self.handed_without_log) = (start.executed, start.executed, start.executed);
-        self.verified = self.commit;
-        self.member_lists = match start.state.snapshot_members {
-            Some(members) => vec![(snapshot, members)],
-            None => vec![(Position::ZERO, start.members.clone())],
-        };
-        self.adopt_member_lists(self.member_lists[0].0.next().max(base_index.next()), effects);
-        if *self.members() != start.members {
-            effects.push(Effect::Members(self.members().clone()));
-        }
-        self.hand_over(effects);
-        self.manager = LeaderElectionManager::new(
-            now,
-            self.settings.heartbeat_interval,
-            self.settings.election_timeout,
-            effects.random_u64(),
-        );
-        self.started = true;
-    }
-
-    fn on_peer_up(&mut self, now: Time, peer: ReplicaId, incarnation: Incarnation, effects: &mut RaftEffects) {
-        self.links.insert(peer, incarnation);
-        if self.leader == Some(peer) {
-            self.leader_link_lost = false;
-        }
-        self.on_follower_link(now, peer, true, effects);
-    }
-
-    fn on_peer_down(&mut self, now: Time, peer: ReplicaId, effects: &mut RaftEffects) {
-        self.links.remove(&peer);
-        if self.leader == Some(peer) {
-            self.leader_link_lost = true;
-            self.manager.on_peer_down(now, effects.random_u64());
-        }
-        self.on_follower_link(now, peer, false, effects);
-    }
-
-    /// Parts of a long message of a peer arrive: a leader that sends it lives, and so does a follower.
-    fn on_peer_alive(&mut self, now: Time, peer: ReplicaId, effects: &mut RaftEffects) {
-        if !self.links.contains_key(&peer) {
-            return;
-        }
-        match &self.role {
-            Role::Follower if self.leader == Some(peer) => self.manager.on_leader_message(now, effects.random_u64()),
-            Role::Leader(_) => self.on_follower_alive(now, peer),
-            _ => {}
-        }
-    }
-
     fn on_message(
         &mut self,
         now: Time,
@@ -314,46 +202,6 @@ impl Raft {
             Incoming::Promise(RaftPromise::HeartbeatReply(reply)) => {
                 self.on_heartbeat_reply(now, from, reply, effects);
             }
-        }
-    }
-
-    /// Enters a newer term as a follower: durable before anything is said in it.
-    pub(crate) fn enter_term(&mut self, now: Time, term: Term, effects: &mut RaftEffects) {
-        debug_assert!(term > self.term(), "terms only grow");
-        self.set_hard_state(HardState { term, voted_for: None }, effects);
-        self.become_follower(now, None, effects);
-        // What a leader of an older term vouched for may differ from the new leader's log, but for what is committed.
-        self.verified = self.commit;
-    }
-
-    pub(crate) fn set_hard_state(&mut self, hard_state: HardState, effects: &mut RaftEffects) {
-        self.hard_state = hard_state;
-        let ticket = effects.persist(RaftRecord::HardState(hard_state));
-        self.durability.on_hard_state(ticket);
-    }
-
-    /// Becomes a follower in the current term. What belonged to a leadership goes with it; whoever waits is told.
-    pub(crate) fn become_follower(&mut self, now: Time, leader: Option<ReplicaId>, effects: &mut RaftEffects) {
-        let was_leader = self.is_leader();
-        if was_leader {
-            self.counters.step_downs += 1;
-            // Entries stay in the log: a majority may hold them already. Their fate is unknown to whoever waits.
-            effects.push(Effect::Forsaken { from: self.commit.next() });
-            self.withdraw_all_snapshots(effects);
-        }
-        if was_leader || leader.is_none() {
-            self.manager.step_down(now, effects.random_u64());
-        }
-        self.role = Role::Follower;
-        self.set_leader(leader, effects);
-    }
-
-    pub(crate) fn set_leader(&mut self, leader: Option<ReplicaId>, effects: &mut RaftEffects) {
-        if self.leader != leader {
-            self.leader = leader;
-            self.leader_link_lost =
-                leader.is_some_and(|leader| leader != self.replica && !self.links.contains_key(&leader));
-            effects.push(Effect::LeaderIs { leader, view: self.term().0 });
         }
     }
 

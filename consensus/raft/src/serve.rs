@@ -7,7 +7,8 @@
 use crate::install::{InstallOutcome, InstallSnapshot, InstallSnapshotReply};
 use crate::message::RaftMessage;
 use crate::progress::{Progress, ProgressState, Transfer};
-use crate::raft::{Raft, RaftEffects, Role};
+use crate::raft::{Raft, RaftEffects};
+use crate::role::Role;
 use quorate_framework::{Destination, Effect, Position, ReplicaId, ServedSnapshot, Time};
 
 impl Raft {

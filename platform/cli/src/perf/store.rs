@@ -1,14 +1,11 @@
 //! `quorate perf store`.
 
-use super::{
-    FAILED, OK, PerfOutput, Stopped, bad_inputs, check_file, print, stop_on_interrupt, stopped, tell, write_file,
-};
+use super::result::ResultArguments;
+use super::stopped::{OK, Stopped, bad_inputs, failed, stop_on_interrupt, tell};
 use clap::Args;
 use quorate_performance::monitor::Progress;
 use quorate_performance::store::{self, StoreInput, StorePlan, render};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// The stores alone.
 #[derive(Debug, Args)]
@@ -43,26 +40,18 @@ pub(crate) struct StoreArguments {
     /// Where the files of the store on disk are made, in a folder of their own that is removed at the end
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
-    /// Write the result as JSON to this file
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// How to print the result
-    #[arg(long, value_enum, default_value = "text")]
-    output: PerfOutput,
+    /// Where the result goes.
+    #[command(flatten)]
+    result: ResultArguments,
 }
 
 pub(super) fn run(arguments: StoreArguments) -> Result<u8, Stopped> {
-    let StoreArguments { store, keys, value_size, batch, duration, repeat, quick, dir, json, output } = arguments;
+    let StoreArguments { store, keys, value_size, batch, duration, repeat, quick, dir, result: place } = arguments;
     let input = StoreInput { stores: store, keys, value_size, batch, duration, repeat, quick };
     let plan = StorePlan::new(&input, dir).map_err(|errors| bad_inputs(&errors))?;
-    check_file("--json", json.as_deref())?;
-    let stop = Arc::new(AtomicBool::new(false));
-    stop_on_interrupt(Arc::clone(&stop));
+    place.check()?;
     let progress: Progress = Box::new(tell);
-    let result = store::run(&plan, &stop, progress).map_err(|error| error.to_string()).map_err(stopped(FAILED))?;
-    let text =
-        serde_json::to_string_pretty(&result).map_err(|error| error.to_string()).map_err(stopped(FAILED))? + "\n";
-    write_file(&text, json.as_deref())?;
-    print(&text, output, || render(&result));
+    let result = store::run(&plan, &stop_on_interrupt(), progress).map_err(failed)?;
+    place.give(&result, || render(&result))?;
     Ok(OK)
 }

@@ -1,9 +1,9 @@
 //! `quorate perf transport`.
 
-use super::{FAILED, OK, PerfOutput, Stopped, bad_inputs, check_json, print, stopped, tell, write_file};
+use super::result::ResultArguments;
+use super::stopped::{OK, Stopped, bad_inputs, failed, tell};
 use clap::Args;
 use quorate_performance::transport::{self, TransportInput, TransportPlan, render};
-use std::path::PathBuf;
 
 /// The transport alone.
 #[derive(Debug, Args)]
@@ -26,25 +26,19 @@ pub(crate) struct TransportArguments {
     /// Seconds before that, not measured [default: 1]
     #[arg(long, value_name = "S", allow_hyphen_values = true)]
     warm_up: Option<String>,
-    /// Write the result as JSON to this file
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// How to print the result
-    #[arg(long, value_enum, default_value = "text")]
-    output: PerfOutput,
+    /// Where the result goes.
+    #[command(flatten)]
+    result: ResultArguments,
 }
 
 pub(super) fn run(arguments: TransportArguments) -> Result<u8, Stopped> {
-    let TransportArguments { size, outstanding, duration, warm_up, json, output } = arguments;
+    let TransportArguments { size, outstanding, duration, warm_up, result: place } = arguments;
     let input = TransportInput { duration, warm_up, size, outstanding };
     let plan = TransportPlan::new(&input).map_err(|errors| bad_inputs(&errors))?;
-    check_json(json.as_deref())?;
+    place.check()?;
     let seconds = (plan.warm_up + plan.duration).as_secs_f64();
     tell(&format!("frames of {} bytes, {} on their way, for {seconds:.1} s", plan.size_bytes, plan.outstanding));
-    let result = transport::run(&plan).map_err(|error| error.to_string()).map_err(stopped(FAILED))?;
-    let text =
-        serde_json::to_string_pretty(&result).map_err(|error| error.to_string()).map_err(stopped(FAILED))? + "\n";
-    write_file(&text, json.as_deref())?;
-    print(&text, output, || render(&result));
+    let result = transport::run(&plan).map_err(failed)?;
+    place.give(&result, || render(&result))?;
     Ok(OK)
 }

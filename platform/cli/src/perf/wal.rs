@@ -1,14 +1,11 @@
 //! `quorate perf wal`.
 
-use super::{
-    FAILED, OK, PerfOutput, Stopped, bad_inputs, check_file, print, stop_on_interrupt, stopped, tell, write_file,
-};
+use super::result::{ResultArguments, check_file, write_file};
+use super::stopped::{OK, Stopped, bad_inputs, failed, stop_on_interrupt, tell};
 use clap::Args;
 use quorate_performance::monitor::Progress;
 use quorate_performance::wal::{self, WalInput, WalPlan, render_report, render_tables};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// The write-ahead log alone.
 #[derive(Debug, Args)]
@@ -37,28 +34,20 @@ pub(crate) struct WalArguments {
     /// Write the whole report with its histograms to this file
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
-    /// Write the result as JSON to this file
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// How to print the result
-    #[arg(long, value_enum, default_value = "text")]
-    output: PerfOutput,
+    /// Where the result goes.
+    #[command(flatten)]
+    result: ResultArguments,
 }
 
 pub(super) fn run(arguments: WalArguments) -> Result<u8, Stopped> {
-    let WalArguments { dir, operations, size, repeat, quick, markdown, json, output } = arguments;
+    let WalArguments { dir, operations, size, repeat, quick, markdown, result: place } = arguments;
     let input = WalInput { operations, size, repeat, quick };
     let plan = WalPlan::new(&input, dir).map_err(|errors| bad_inputs(&errors))?;
     check_file("--markdown", markdown.as_deref())?;
-    check_file("--json", json.as_deref())?;
-    let stop = Arc::new(AtomicBool::new(false));
-    stop_on_interrupt(Arc::clone(&stop));
+    place.check()?;
     let progress: Progress = Box::new(tell);
-    let result = wal::run(&plan, &stop, progress).map_err(|error| error.to_string()).map_err(stopped(FAILED))?;
-    let text =
-        serde_json::to_string_pretty(&result).map_err(|error| error.to_string()).map_err(stopped(FAILED))? + "\n";
+    let result = wal::run(&plan, &stop_on_interrupt(), progress).map_err(failed)?;
     write_file(&render_report(&result), markdown.as_deref())?;
-    write_file(&text, json.as_deref())?;
-    print(&text, output, || render_tables(&result));
+    place.give(&result, || render_tables(&result))?;
     Ok(OK)
 }

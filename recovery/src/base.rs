@@ -103,9 +103,11 @@ impl<S: RecoverySpec> RecoveryBase<S> {
             |free| Spares::new(owner, settings.segment_bytes, settings.free_segments, free, inventory.next_number);
         let log = match log {
             Some(found) => {
-                let freed = cut(&*vfs, owner, &found)?;
-                free.extend(freed.into_iter().filter(|spare| spare.capacity == settings.segment_bytes));
-                make_durable(&*vfs, &found)?;
+                let synced = cut(&*vfs, owner, &found).and_then(|freed| make_durable(&*vfs, &found).map(|()| freed));
+                if synced.is_err() && !metadata.log_is_synced && !metadata.stopped_cleanly {
+                    metadata_file::give_incarnation_up(&*vfs, &metadata);
+                }
+                free.extend(synced?.into_iter().filter(|spare| spare.capacity == settings.segment_bytes));
                 count(&mut report, &found);
                 Log::resume(&*vfs, owner, &settings, &found, carry, spares(free))?
             }

@@ -171,7 +171,7 @@ impl<S: RecoverySpec> Pump<S> {
         }
         while self.run_group()?.is_some() {}
         if self.settings.sync == WalSync::Never {
-            self.log.sync_all(&*self.vfs)?;
+            self.sync_all()?;
         }
         let mut vouching = GroupBuffer::new();
         self.log.append(&*self.vfs, &mut *self.random, &mut vouching, None)?;

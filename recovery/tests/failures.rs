@@ -3,7 +3,9 @@
 
 mod support;
 
-use quorate_simulated_disk::{AfterFailedSync, CrashPolicy, Fault, OperationKind, Torn, Trigger};
+use quorate_framework::Incarnation;
+use quorate_recovery::{Recovered, RecoveryBase, RecoveryError};
+use quorate_simulated_disk::{AfterFailedSync, CrashPolicy, Fault, OperationKind, SimulatedDisk, Torn, Trigger};
 use support::history::*;
 use support::*;
 
@@ -95,4 +97,53 @@ fn a_full_disk_ends_the_log_with_a_word_of_advice_and_a_start_after_freeing_spac
     assert_eq!(positions(&recovered.state), [1, 2, 3, 4, 5, 6]);
     let mut writer = Writer::new(recovered.pump);
     writer.persist(put(7, 10)).unwrap();
+}
+
+/// Starts without syncs, in the boot of all starts.
+fn start_unsynced(disk: &SimulatedDisk, seed: u64) -> Result<Recovered<Record>, RecoveryError> {
+    RecoveryBase::open(Box::new(disk.mount()), options(seed, never()))
+}
+
+/// A replica without syncs that has acknowledged six values, and its incarnation.
+fn unsynced() -> (SimulatedDisk, Writer, Incarnation) {
+    let disk = fresh(1);
+    let recovered = start_unsynced(&disk, 2).unwrap();
+    let incarnation = recovered.pump.metadata().incarnation;
+    let mut writer = Writer::new(recovered.pump);
+    writer.persist_all((1..=6).map(|position| put(position, 10)));
+    (disk, writer, incarnation)
+}
+
+#[test]
+fn without_syncs_the_incarnation_is_given_up_when_a_sync_fails_within_the_boot_and_only_then() {
+    let lost = || Fault::FailedSync(AfterFailedSync::Dropped);
+    let (disk, writer, incarnation) = unsynced();
+    disk.inject(Trigger::next(OperationKind::SyncData), lost());
+    writer.pump.stop().unwrap_err();
+    disk.kill();
+    let recovered = start_unsynced(&disk, 3).unwrap();
+    assert_eq!(recovered.report.incarnation_given_up, Some(incarnation), "at a stop");
+
+    let (disk, writer, incarnation) = unsynced();
+    drop(writer);
+    disk.kill();
+    disk.inject(Trigger::next(OperationKind::SyncData), lost());
+    assert!(start_unsynced(&disk, 3).is_err());
+    disk.kill();
+    let recovered = start_unsynced(&disk, 4).unwrap();
+    assert_eq!(recovered.report.incarnation_given_up, Some(incarnation), "at a start");
+
+    let (disk, writer, _) = unsynced();
+    drop(writer);
+    disk.kill();
+    let recovered = start_unsynced(&disk, 3).unwrap();
+    assert_eq!(recovered.report.incarnation_given_up, None, "a killed process loses nothing");
+    assert_eq!(positions(&recovered.state), [1, 2, 3, 4, 5, 6]);
+    recovered.pump.stop().unwrap();
+    disk.inject(Trigger::next(OperationKind::SyncData), lost());
+    assert!(start_unsynced(&disk, 4).is_err());
+    disk.kill();
+    let recovered = start_unsynced(&disk, 5).unwrap();
+    assert_eq!(recovered.report.incarnation_given_up, None, "after a clean stop all of it is on the disk");
+    assert_eq!(positions(&recovered.state), [1, 2, 3, 4, 5, 6]);
 }

@@ -31,8 +31,8 @@ pub struct PullOrder {
 
 /// Where the parts of a pulled snapshot go.
 pub trait SnapshotSink: Send {
-    /// Writes the part that begins at `offset`: where the last one ended, or at the order's `written`. May block on a file; nothing
-    /// is synced.
+    /// Writes the part that begins at `offset`: where the last one ended, or at the order's `written`. May block on a file,
+    /// which may sync it.
     ///
     /// # Errors
     /// Final for the pull.

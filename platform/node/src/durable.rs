@@ -17,8 +17,8 @@ use quorate_executor::{KvExecutor, MemoryStore};
 use quorate_framework::vfs::{Vfs, VfsFile};
 use quorate_framework::{ClusterId, Position, RecoverySpec, ReplicaId, SnapshotBase};
 use quorate_recovery::{
-    DirectoryVfs, FlushLinger, Identity, METADATA_FILE, Metadata, Recovered, RecoveryBase, RecoveryError, StartOptions,
-    WalSettings, WalSync, current_boot,
+    DirectoryVfs, FREE_SEGMENTS, FlushLinger, Identity, METADATA_FILE, Metadata, Recovered, RecoveryBase,
+    RecoveryError, StartOptions, WalSettings, WalSync, current_boot,
 };
 use std::fs;
 use std::io;
@@ -101,6 +101,8 @@ pub fn wal_settings(settings: &Settings) -> WalSettings {
             ConfiguredSync::Never => WalSync::Never,
         },
         segment_bytes: settings.wal_segment_bytes.next_multiple_of(4_096),
+        // What the log between two checkpoints fills, and no more of large segments.
+        free_segments: FREE_SEGMENTS.min((settings.checkpoint_log_bytes / settings.wal_segment_bytes) as usize).max(1),
         ..WalSettings::default()
     }
 }

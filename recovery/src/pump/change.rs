@@ -38,12 +38,21 @@ impl<S: RecoverySpec> Pump<S> {
         let retired = released.map_or_else(Vec::new, |released| self.log.release(released));
         if !retired.is_empty() && self.settings.sync == WalSync::Never {
             // The records carried to the new first segment must not be lost with the old ones.
-            self.log.sync_all(&*self.vfs)?;
+            self.sync_all()?;
         }
         metadata.first_group = self.log.first_group();
         self.replace_metadata(metadata)?;
         self.log.retire(retired);
         Ok(())
+    }
+
+    /// Syncs all of a log that is not synced while it runs. If that fails, what was acknowledged may be gone.
+    pub(super) fn sync_all(&mut self) -> Result<(), StorageError> {
+        let synced = self.log.sync_all(&*self.vfs);
+        if synced.is_err() {
+            metadata_file::give_incarnation_up(&*self.vfs, &self.metadata);
+        }
+        synced
     }
 
     pub(super) fn replace_metadata(&mut self, metadata: Metadata) -> Result<(), StorageError> {

@@ -88,6 +88,8 @@ impl<S: RecoverySpec> Pump<S> {
                 return self.fail(error);
             }
         }
+        // A long record's chunks are not kept until the next one.
+        self.encoder.clear();
         self.group_in_flight = true;
         Ok(Some(group))
     }

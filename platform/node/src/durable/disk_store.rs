@@ -54,14 +54,17 @@ pub(super) fn state(
         machine: ThreadedMachine::start(machine).map_err(failed("no thread for the store"))?,
         load: load(cluster, directory.to_owned()),
         keeps_files: false,
-        remove_generation: Arc::new(move |generation| {
-            if let Err(error) = fs::remove_dir_all(generation_path(&folder, generation))
-                && error.kind() != io::ErrorKind::NotFound
-            {
-                tracing::warn!("store generation {generation} is left for the next start: {error}");
-            }
-        }),
+        remove_generation: Arc::new(move |generation| remove(&folder, generation)),
     })
+}
+
+/// Removes a generation that nothing names. What cannot be removed is told, and removed by the next start.
+fn remove(directory: &Path, generation: u64) {
+    if let Err(error) = fs::remove_dir_all(generation_path(directory, generation))
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        tracing::warn!("store generation {generation} is left for the next start: {error}");
+    }
 }
 
 /// An empty generation in the place of a lost one or none: the log makes the state again.
@@ -85,8 +88,12 @@ fn load(cluster: ClusterId, directory: PathBuf) -> LoadState<ThreadedMachine> {
         let lost = |error: LsmOpenError| error.to_string();
         let loader = LsmLoader::create(&directory, generation, LsmOptions::default(), limits).map_err(lost)?;
         let file = open().map_err(|error| error.to_string())?;
-        let (executor, report) =
-            Restore::begin(file, cluster, &base, loader).and_then(Restore::finish).map_err(text)?;
+        let restored = Restore::begin(file, cluster, &base, loader).and_then(Restore::finish);
+        if restored.is_err() {
+            // A disk that is full does not become fuller with each attempt.
+            remove(&directory, generation);
+        }
+        let (executor, report) = restored.map_err(text)?;
         let summary = format!(
             "the snapshot at {} with {} entries, {} sessions, {} bytes, as store generation {generation}",
             report.position, report.entries, report.sessions, report.file_bytes

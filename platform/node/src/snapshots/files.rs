@@ -120,7 +120,11 @@ pub fn remove_others(vfs: &dyn Vfs, keep: &[SnapshotName]) -> io::Result<Vec<Box
     for path in vfs.list()? {
         if SnapshotName::of(&path).is_some_and(|name| !keep.contains(&name)) {
             open.extend(vfs.open(&path).ok());
-            vfs.remove(&path)?;
+            match vfs.remove(&path) {
+                // Whoever wrote it has just removed it.
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
         }
     }
     Ok(open)

@@ -115,8 +115,10 @@ impl<P: SimulatedProtocol> Process<P> {
 
     /// Compares what a start has found with what must be there.
     fn judge(&mut self, found: &ContentsOf<P>, metadata: &Metadata, is_another: bool) -> Result<Judgement, Violation> {
-        if is_another {
-            // It was never synced, and the power was cut: it says itself that it may have forgotten promises.
+        // Also given up by a start that failed afterwards.
+        let was_given_up = metadata.incarnation != self.incarnation && metadata.members.is_none();
+        if is_another || was_given_up {
+            // It was not synced while it ran, and the power was cut or a sync has failed: it says itself that it may have forgotten promises.
             self.has_lost_its_data = true;
             return match metadata.members {
                 None => Ok(Judgement::Explained(0)),

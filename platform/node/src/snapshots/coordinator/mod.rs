@@ -205,6 +205,8 @@ impl<M, F: Clone> Coordinator<M, F> {
                 self.note(SnapshotNote::Taken(ready.snapshot));
                 self.offers.newest = Some(ready);
                 self.serve_newest();
+                // Those that it is too old for need another.
+                self.offers.has_asked = false;
                 if self.kind != CheckpointKind::Store {
                     self.figures.taken += 1;
                     self.name(base, self.naming.latest().store_generation, SnapshotEvent::Taken);

@@ -367,6 +367,21 @@ fn while_one_is_taken_or_named_no_other_is_due_and_what_was_due_meanwhile_is_due
 }
 
 #[test]
+fn for_a_peer_that_the_snapshot_asked_for_by_another_does_not_serve_one_is_asked_for_again() {
+    let mut decided = Decided::new(CheckpointKind::File, None, None);
+    decided.offer(ONE, 5);
+    assert_eq!(decided.events(), [SnapshotEvent::Due]);
+    decided.coordinator.begun(base(8));
+    decided.effects();
+    decided.offer(TWO, 10);
+    decided.report(SnapshotReport::Written { base: base(8), outcome: Ok(ready(80, 8)) });
+    assert_eq!(decided.events(), [SnapshotEvent::Ready { to: ONE, snapshot: served(80, 8) }]);
+    decided.submit();
+    assert_eq!(decided.sync(), [SnapshotEvent::Taken(Position(8)), SnapshotEvent::Due]);
+    assert_eq!(decided.events(), []);
+}
+
+#[test]
 fn none_is_due_before_the_protocol_has_started() {
     let mut decided = Decided::new(CheckpointKind::File, None, None);
     decided.offer(ONE, 1);

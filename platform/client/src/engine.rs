@@ -7,6 +7,7 @@ mod answers;
 mod failures;
 
 use crate::deadlines::{Deadline, DeadlineQueue};
+use crate::in_flight_limit::InFlightLimit;
 use crate::options::ClientOptions;
 use crate::outcome::{ClientCounters, ClientEvent, Ended, NotDone, Outcome};
 use crate::request::{LinkId, Place, Purpose, Request, RequestKey, Requests};
@@ -68,6 +69,8 @@ pub(crate) struct Engine {
     links: Vec<Link>,
     dials: Vec<Dials>,
     ready: VecDeque<RequestKey>,
+    /// What a leader that is busy is given at a time.
+    limit: InFlightLimit,
     paused: BinaryHeap<Reverse<(Instant, RequestKey)>>,
     attempts: DeadlineQueue,
     deadlines: DeadlineQueue,
@@ -95,6 +98,7 @@ impl Engine {
             links: Vec::new(),
             dials: (0..count).map(|_| Dials::default()).collect(),
             ready: VecDeque::new(),
+            limit: InFlightLimit::default(),
             paused: BinaryHeap::new(),
             attempts: DeadlineQueue::default(),
             deadlines: DeadlineQueue::default(),
@@ -215,7 +219,7 @@ impl Engine {
     /// Sends the first ready request to the target. None: nothing is ready, or its connection takes no more.
     fn send_next(&mut self, now: Instant, target: usize, up: usize, output: &mut impl Output) -> Option<RequestKey> {
         loop {
-            let key = *self.ready.front()?;
+            let key = *self.ready.front().filter(|_| self.limit.has_room())?;
             let Some(request) = self.requests.get_mut(key).filter(|request| request.place == Place::Ready) else {
                 self.ready.pop_front();
                 continue;
@@ -230,6 +234,7 @@ impl Engine {
                 self.counters.retried += 1;
             }
             request.place = Place::Sent { link, at: now };
+            self.limit.sent();
             request.attempts += 1;
             request.extensions = 0;
             let deadline = Deadline { at: now + self.options.attempt_timeout, key, attempt: request.attempts };
@@ -293,6 +298,9 @@ impl Engine {
     /// Ends a request and frees its slot and sequence.
     fn end(&mut self, now: Instant, key: RequestKey, outcome: Outcome) {
         let Some(request) = self.requests.remove(key) else { return };
+        if matches!(request.place, Place::Sent { .. }) {
+            self.limit.returned();
+        }
         self.forget_probe(key);
         let Purpose::Commands(number) = request.purpose else { return };
         let window = self.options.session_window_frames;

@@ -265,6 +265,27 @@ fn a_busy_leader_is_left_alone_for_growing_pauses_that_count_as_latency() {
 }
 
 #[test]
+fn a_leader_that_took_two_of_four_is_given_two_at_a_time_until_answers_show_that_there_is_room() {
+    let (mut world, _, link) = World::open();
+    (1..=4).for_each(|number| assert!(world.submit(number)));
+    let sent = world.sent();
+    assert_eq!(sent.len(), 4);
+    sent[2..].iter().for_each(|(_, frame)| world.reply(link, frame, Status::Busy, None));
+    world.pass(1);
+    assert_eq!(world.sent(), [], "their pauses are over, and two are out");
+    world.reply(link, &sent[0].1, Status::Ok, None);
+    let third = world.one_sent();
+    world.reply(link, &sent[1].1, Status::Ok, None);
+    let fourth = world.one_sent();
+    (5..=6).for_each(|number| assert!(world.submit(number)));
+    assert_eq!(world.one_sent().1.header.sequence, Sequence(5), "after two answers three may be out");
+    for (link, frame) in [third, fourth] {
+        world.reply(link, &frame, Status::Ok, None);
+    }
+    assert_eq!(world.one_sent().1.header.sequence, Sequence(6));
+}
+
+#[test]
 fn the_low_mark_of_a_frame_is_the_ended_prefix_at_its_submit() {
     let (mut world, _, link) = World::open();
     (1..=3).for_each(|number| assert!(world.submit(number)));

@@ -21,6 +21,7 @@ mod backoff;
 mod client;
 mod deadlines;
 mod engine;
+mod in_flight_limit;
 mod options;
 mod outcome;
 mod request;

@@ -67,6 +67,7 @@ impl Engine {
                 self.counters.leader_changes += 1;
             }
             self.leader = Some(from);
+            self.limit.forget();
             self.events.push(ClientEvent::Leader(self.replicas[from]));
         }
     }
@@ -81,6 +82,7 @@ impl Engine {
             return;
         }
         self.end(now, key, Outcome::Done(Done { status: reply.status, position: reply.position, count, body }));
+        self.limit.answered(self.options.window_frames);
     }
 
     fn opened(&mut self, session: usize, id: SessionId) {
@@ -128,6 +130,8 @@ impl Engine {
             request.busy += 1;
             request.place = Place::Paused;
             self.paused.push(Reverse((now + time, key)));
+            self.limit.returned();
+            self.limit.refused(self.options.window_frames);
         }
     }
 
@@ -205,6 +209,9 @@ impl Engine {
     pub(super) fn back_to_ready(&mut self, key: RequestKey) {
         self.forget_probe(key);
         if let Some(request) = self.requests.get_mut(key) {
+            if matches!(request.place, Place::Sent { .. }) {
+                self.limit.returned();
+            }
             request.place = Place::Ready;
             self.ready.push_front(key);
         }

@@ -11,6 +11,7 @@ mod restore;
 mod writer;
 
 pub use error::SnapshotError;
+#[cfg(feature = "lsm")]
 pub(crate) use files::failed as failed_file;
 pub use files::{SYNC_EVERY_BYTES, SnapshotFile, SnapshotName};
 pub use format::{HEADER_BYTES_MAX, SECTION_BYTES, SECTION_BYTES_MAX, SnapshotHeader, SnapshotSummary};

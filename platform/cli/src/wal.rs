@@ -22,10 +22,10 @@ const OUTPUT_BYTES: usize = 64 << 10;
 /// Looking at data.
 #[derive(Debug, Subcommand)]
 pub(crate) enum WalCommand {
-    /// Read a data directory as a start would, and say whether it would be accepted
+    /// Read the log and the metadata of a data directory as a start would, and say whether they would be accepted
     #[command(after_help = "Example:\n  quorate wal check data/replica-1\n\n\
         Changes nothing. Meant for a replica that is not running: what a running one is just writing may look torn.\n\
-        Exit codes: 0 a start would accept it, 1 it would not (the message says where the damage is and what to do), 2 bad input")]
+        Snapshots and the store are not looked at.\n\nExit codes: 0 a start would accept log and metadata, 1 it would not (the message says where the damage is and what to do), 2 bad input")]
     Check(DirectoryArguments),
     /// Show every record of the log, also those before a damage
     #[command(after_help = "Examples:\n  quorate wal dump data/replica-1\n  \

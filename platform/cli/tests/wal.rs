@@ -131,7 +131,7 @@ const CLEAN_END: &str = "log          4 records in 4 groups, 16384 bytes in 1 se
     position     last 4\n\
     groups       last 4, known to be synced up to 3\n\
     torn tail    none\n\
-    sound        yes: a start will accept this directory\n";
+    sound        yes: a start will accept this log\n";
 
 #[test]
 fn a_sound_directory_is_described_and_not_changed() {
@@ -227,7 +227,7 @@ fn a_torn_tail_is_told_and_left_as_it_is() {
         position     last 3\n\
         groups       last 2, known to be synced up to 1\n\
         torn tail    4096 bytes, never known to be synced: a start will cut them\n\
-        sound        yes: a start will accept this directory\n";
+        sound        yes: a start will accept this log\n";
     assert_eq!(checked.out, sound("", end, "no"));
     assert_eq!(state(folder.path()), before, "looking changes nothing");
 }

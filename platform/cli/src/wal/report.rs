@@ -61,7 +61,7 @@ pub(super) fn log_text(found: &CheckReport, is_in_use: bool) -> String {
     if is_in_use {
         line(&mut text, "note", IN_USE);
     }
-    line(&mut text, "sound", "yes: a start will accept this directory");
+    line(&mut text, "sound", "yes: a start will accept this log");
     text
 }
 

@@ -25,10 +25,6 @@ pub(super) fn state(
 ) -> Result<StateStart<ThreadedMachine>, DurableReason> {
     let generation = named.map_or(0, |named| named.store_generation);
     let needed = named.map_or(Position::ZERO, |named| named.base.position);
-    let cannot_read = || failed("strays cannot be removed");
-    remove_other_generations(directory, Some(generation)).map_err(cannot_read())?;
-    let vfs = (snapshots.open)().map_err(failed("it cannot be read"))?;
-    SnapshotName::remove_others(&*vfs, &[]).map_err(|error| DurableReason::Snapshot { position: needed, error })?;
     let executor = match LsmStore::open(directory, generation, LsmOptions::default(), needed) {
         Ok((executor, report)) => {
             tracing::info!(
@@ -46,6 +42,10 @@ pub(super) fn state(
         Err(error) if error.must_rebuild() => return Err(DurableReason::StoreLost(error)),
         Err(error) => return Err(DurableReason::Store(error)),
     };
+    // Only now: what is no stray to another store (a snapshot of the memory store) must outlive a start that is refused.
+    remove_other_generations(directory, Some(generation)).map_err(failed("strays cannot be removed"))?;
+    let vfs = (snapshots.open)().map_err(failed("it cannot be read"))?;
+    SnapshotName::remove_others(&*vfs, &[]).map_err(|error| DurableReason::Snapshot { position: needed, error })?;
     let executed = executor.executed();
     let machine = LocalMachine::new(executor, cluster, Keeping::OnDisk);
     let folder = directory.to_owned();

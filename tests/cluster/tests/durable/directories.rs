@@ -1,6 +1,7 @@
 //! Wrong directories: each is refused with a line that says what to do, and stays as it is.
 
 use crate::durable;
+use crate::workload::Workload;
 use quorate_cluster_tests::{Cluster, Surroundings, quorate};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -125,4 +126,31 @@ fn a_copy_of_a_running_replicas_directory_is_refused_by_its_peers() {
     cluster.wait_until("the peers refuse the copy", |cluster| {
         (1..=2).any(|id| cluster.log(id).contains("a copied or rolled-back data directory"))
     });
+}
+
+#[test]
+fn another_store_over_a_checkpoint_is_refused_and_the_first_one_still_has_all_of_it() {
+    let mut cluster = Cluster::start(3, &durable("memory", &json!({ "checkpoint_transactions": 20 })));
+    let workload = Workload::start(&cluster, 2, 100);
+    workload.wait_for(60, &cluster);
+    let snapshots = |cluster: &Cluster| {
+        let entries = fs::read_dir(cluster.data(1)).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.starts_with("snapshot-") && name.ends_with(".dat")).collect::<Vec<_>>()
+    };
+    cluster.wait_until("replica 1 has a snapshot", |cluster| !snapshots(cluster).is_empty());
+    workload.end_and_check();
+    cluster.ids().into_iter().for_each(|id| assert_eq!(cluster.terminate(id), Some(0)));
+    let kept = snapshots(&cluster);
+    let file = cluster.file();
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(text.contains("\"memory\""), "{text}");
+    fs::write(&file, text.replace("\"memory\"", "\"lsm\"")).unwrap();
+    let (code, said) = serve(&cluster, 1, &cluster.data(1));
+    assert_eq!(code, Some(2), "{said}");
+    assert_eq!(snapshots(&cluster), kept, "no other store's snapshot is a stray");
+    fs::write(&file, text).unwrap();
+    cluster.ids().into_iter().for_each(|id| cluster.spawn(id));
+    cluster.wait_for_a_leader();
+    cluster.assert_equal_states(&cluster.ids());
 }

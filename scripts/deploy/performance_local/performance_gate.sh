@@ -46,7 +46,7 @@ read_arguments() { # ARGUMENT...
                 case $1 in
                     --bounds) bounds_file=$value ;;
                     --duration) require_whole_number "$1" "$value" 1 86400; duration_s=$whole_number ;;
-                    --out) [[ -n $value ]] || bad_input "--out '': the name of a folder is needed"; out_folder=$value ;;
+                    --out) require_folder_name "$1" "$value"; out_folder=$value ;;
                 esac
                 shift 2 ;;
             batches | single) cases+=("$1"); shift ;;

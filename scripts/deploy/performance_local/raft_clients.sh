@@ -37,25 +37,19 @@ END_OF_USAGE
 
 # Sets replica_count, wal_syncs, duration_s, repeat, quick, out_folder, quorate and client_options.
 read_arguments() { # ARGUMENT...
-    local option value seen=' '
+    local option value taken seen=' '
     replica_count=3 wal_syncs=(always never) duration_s='' repeat=1 quick=0 out_folder=$repository/results quorate='' client_options=()
     while (($# > 0)); do
-        option=${1%%=*}
         case $1 in
             --) shift; client_options=("$@"); break ;;
             --help | -h) clients_usage; exit 0 ;;
             --quick) quick=1; shift; continue ;;
-            --replicas | --wal-sync | --duration | --repeat | --out | --quorate)
-                (($# > 1)) || bad_input "$1 needs a value (--help tells which)"
-                value=$2
-                shift 2 ;;
-            --replicas=* | --wal-sync=* | --duration=* | --repeat=* | --out=* | --quorate=*) value=${1#*=}; shift ;;
-            -*) bad_input "unknown option '$1' (--help lists the options; perf clients options go after --)" ;;
+            -*)
+                take_option '--replicas --wal-sync --duration --repeat --out --quorate' '; perf clients options go after --' "$@"
+                shift "$taken"
+                read_argument "$option" "$value" ;;
             *) bad_input "unexpected argument '$1' (--help tells what is taken)" ;;
         esac
-        [[ $seen != *" $option "* ]] || bad_input "$option '$value': the option is given twice"
-        seen+="$option "
-        read_argument "$option" "$value"
     done
     for option in ${client_options[@]+"${client_options[@]}"}; do
         case ${option%%=*} in
@@ -76,11 +70,8 @@ read_argument() { # OPTION VALUE
             esac ;;
         --duration) require_whole_number "$1" "$2" 1 86400; duration_s=$whole_number ;;
         --repeat) require_whole_number "$1" "$2" 1 100; repeat=$whole_number ;;
-        --out) [[ -n $2 ]] || bad_input "--out '': the name of a folder is needed"; out_folder=$2 ;;
-        --quorate)
-            require_regular_file "$1" "$2"
-            [[ -x $2 ]] || bad_input "--quorate '$2': not executable"
-            quorate=$(readlink -f -- "$2") ;;
+        --out) require_folder_name "$1" "$2"; out_folder=$2 ;;
+        --quorate) require_executable "$1" "$2"; quorate=$executable ;;
     esac
 }
 
@@ -129,19 +120,8 @@ while ((${#replica_hosts[@]} < replica_count)); do
     replica_hosts+=(127.0.0.1)
 done
 make_run_folder "$out_folder" raft-clients
-trap clean_up EXIT
-trap 'interrupted 130 Ctrl-C' INT
-trap 'interrupted 143 SIGTERM' TERM
-trap 'interrupted 129 SIGHUP' HUP
-trap 'exit 141' PIPE # a reader of our output that goes away must not leave a cluster behind
-trap 'say_unexpected_failure $? "${BASH_SOURCE[0]}" "$LINENO" "$BASH_COMMAND"' ERR
-printf '%q ' "$0" "$@" >"$run_folder/command.txt"
-printf 'system: %s\nprocessors: %s\n' "$(uname -srm)" "$(getconf _NPROCESSORS_ONLN)" >"$run_folder/environment.txt"
-if [[ -z $quorate ]]; then
-    find_commit "$repository"
-    printf 'commit: %s\n' "$commit" >>"$run_folder/environment.txt"
-    build_quorate "$run_folder"
-fi
+clean_up_at_the_end
+record_and_build "$0" "$@"
 for wal_sync in "${wal_syncs[@]}"; do
     measure_cluster "$wal_sync"
 done

@@ -44,25 +44,19 @@ END_OF_USAGE
 
 # Sets state_mib, value_size, store, rate, before_s, settle_s, limit_s, memory_mib, out_folder and quorate.
 read_arguments() { # ARGUMENT...
-    local option value seen=' '
+    local option value taken seen=' '
+    local names='--state-mib --value-size --store --rate --before --settle --limit --memory-mib --out --quorate'
     state_mib=1024 value_size=65536 store=lsm rate=2000 before_s=10 settle_s=10 limit_s=300 memory_mib=64
     out_folder=$repository/results quorate=''
     while (($# > 0)); do
-        option=${1%%=*}
         case $1 in
             --help | -h) large_state_usage; exit 0 ;;
-            --state-mib | --value-size | --store | --rate | --before | --settle | --limit | --memory-mib | --out | --quorate)
-                (($# > 1)) || bad_input "$1 needs a value (--help tells which)"
-                value=$2
-                shift 2 ;;
-            --state-mib=* | --value-size=* | --store=* | --rate=* | --before=* | --settle=* | --limit=* | --memory-mib=* | --out=* | \
-                --quorate=*) value=${1#*=}; shift ;;
-            -*) bad_input "unknown option '$1' (--help lists the options)" ;;
+            -*)
+                take_option "$names" '' "$@"
+                shift "$taken"
+                read_argument "$option" "$value" ;;
             *) bad_input "unexpected argument '$1' (--help tells what is taken)" ;;
         esac
-        [[ $seen != *" $option "* ]] || bad_input "$option '$value': the option is given twice"
-        seen+="$option "
-        read_argument "$option" "$value"
     done
 }
 
@@ -78,11 +72,8 @@ read_argument() { # OPTION VALUE
         --store)
             [[ $2 == lsm || $2 == memory ]] || bad_input "--store '$2': lsm or memory is needed"
             store=$2 ;;
-        --out) [[ -n $2 ]] || bad_input "--out '': the name of a folder is needed"; out_folder=$2 ;;
-        --quorate)
-            require_regular_file "$1" "$2"
-            [[ -x $2 ]] || bad_input "--quorate '$2': not executable"
-            quorate=$(readlink -f -- "$2") ;;
+        --out) require_folder_name "$1" "$2"; out_folder=$2 ;;
+        --quorate) require_executable "$1" "$2"; quorate=$executable ;;
     esac
 }
 
@@ -97,20 +88,9 @@ read_arguments "$@"
 [[ -n $quorate ]] || require_build_tools "$repository"
 ports=free base_port='' worst_status=0 replica_hosts=(127.0.0.1 127.0.0.1 127.0.0.1)
 make_run_folder "$out_folder" raft-large-state
-trap clean_up EXIT
-trap 'interrupted 130 Ctrl-C' INT
-trap 'interrupted 143 SIGTERM' TERM
-trap 'interrupted 129 SIGHUP' HUP
-trap 'exit 141' PIPE # a reader of our output that goes away must not leave a cluster behind
-trap 'say_unexpected_failure $? "${BASH_SOURCE[0]}" "$LINENO" "$BASH_COMMAND"' ERR
+clean_up_at_the_end
 require_room "$run_folder"
-printf '%q ' "$0" "$@" >"$run_folder/command.txt"
-printf 'system: %s\nprocessors: %s\n' "$(uname -srm)" "$(getconf _NPROCESSORS_ONLN)" >"$run_folder/environment.txt"
-if [[ -z $quorate ]]; then
-    find_commit "$repository"
-    printf 'commit: %s\n' "$commit" >>"$run_folder/environment.txt"
-    build_quorate "$run_folder"
-fi
+record_and_build "$0" "$@"
 template_file=$run_folder/template.config
 printf '{ "recovery_enabled": true, "store": "%s" }\n' "$store" >"$template_file"
 start_cluster "$run_folder"

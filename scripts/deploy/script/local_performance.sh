@@ -37,12 +37,7 @@ local_performance() { # PROTOCOL ARGUMENT...
     read_load_options
     require_build_tools "$repository"
     make_run_folder "$out_folder" "$protocol"
-    trap clean_up EXIT
-    trap 'interrupted 130 Ctrl-C' INT
-    trap 'interrupted 143 SIGTERM' TERM
-    trap 'interrupted 129 SIGHUP' HUP
-    trap 'exit 141' PIPE # a reader of our output that goes away must not leave a cluster behind
-    trap 'say_unexpected_failure $? "${BASH_SOURCE[0]}" "$LINENO" "$BASH_COMMAND"' ERR
+    clean_up_at_the_end
     find_commit "$repository"
     record_settings "$run_folder" "$0" "${@:2}"
     build_quorate "$run_folder"
@@ -61,6 +56,26 @@ local_performance() { # PROTOCOL ARGUMENT...
     fi
     printf '%s\n' "$run_folder"
     exit "$worst_status"
+}
+
+# From now on, whatever ends the script, what it started is stopped.
+clean_up_at_the_end() {
+    trap clean_up EXIT
+    trap 'interrupted 130 Ctrl-C' INT
+    trap 'interrupted 143 SIGTERM' TERM
+    trap 'interrupted 129 SIGHUP' HUP
+    trap 'exit 141' PIPE # a reader of our output that goes away must not leave a cluster behind
+    trap 'say_unexpected_failure $? "${BASH_SOURCE[0]}" "$LINENO" "$BASH_COMMAND"' ERR
+}
+
+# What a reader needs to measure again, and the binary, unless one was given. Wants quorate and run_folder.
+record_and_build() { # SCRIPT ARGUMENT...
+    printf '%q ' "$@" >"$run_folder/command.txt"
+    printf 'system: %s\nprocessors: %s\n' "$(uname -srm)" "$(getconf _NPROCESSORS_ONLN)" >"$run_folder/environment.txt"
+    [[ -z $quorate ]] || return 0
+    find_commit "$repository"
+    printf 'commit: %s\n' "$commit" >>"$run_folder/environment.txt"
+    build_quorate "$run_folder"
 }
 
 # Shares worst_status with its caller.

@@ -34,28 +34,22 @@ END
 
 # Sets machines_file, template_file, duration_s, repeat, quick, free_ports, out_folder, base_port and load_options.
 parse_options() { # PROTOCOL ARGUMENT...
-    local protocol=$1 option value seen=' '
+    local protocol=$1 option value taken seen=' '
     shift
     local files=()
     machines_file='' template_file='' duration_s='' repeat=1 quick=0 free_ports=0 out_folder='' base_port='' load_options=()
     while (($# > 0)); do
-        option=${1%%=*}
         case $1 in
             --) shift; load_options=("$@"); break ;;
             --help | -h) usage "$protocol"; exit 0 ;;
             --quick) quick=1; shift; continue ;;
             --free-ports) free_ports=1; shift; continue ;;
-            --duration | --repeat | --out | --base-port)
-                (($# > 1)) || bad_input "$1 needs a value (--help tells which)"
-                value=$2
-                shift 2 ;;
-            --duration=* | --repeat=* | --out=* | --base-port=*) value=${1#*=}; shift ;;
-            -*) bad_input "unknown option '$1' (--help lists the options; perf load options go after --)" ;;
-            *) files+=("$1"); shift; continue ;;
+            -*)
+                take_option '--duration --repeat --out --base-port' '; perf load options go after --' "$@"
+                shift "$taken"
+                set_option "$option" "$value" ;;
+            *) files+=("$1"); shift ;;
         esac
-        [[ $seen != *" $option "* ]] || bad_input "$option '$value': the option is given twice"
-        seen+="$option "
-        set_option "$option" "$value"
     done
     ((${#files[@]} <= 2)) || bad_input "unexpected argument '${files[2]}': only machines.conf and template.config are taken"
     choose_files "$protocol" "${files[@]}"
@@ -69,7 +63,7 @@ set_option() { # OPTION VALUE
         --duration) require_whole_number "$1" "$2" 1 86400; duration_s=$whole_number ;;
         --repeat) require_whole_number "$1" "$2" 1 100; repeat=$whole_number ;;
         --base-port) require_whole_number "$1" "$2" 1024 60000; base_port=$whole_number ;;
-        --out) [[ -n $2 ]] || bad_input "--out '': the name of a folder is needed"; out_folder=$2 ;;
+        --out) require_folder_name "$1" "$2"; out_folder=$2 ;;
     esac
 }
 

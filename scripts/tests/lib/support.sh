@@ -57,6 +57,18 @@ run_script() { # ARGUMENT...
     "$performance_script" --out "$work_folder/out" "$@" </dev/null >"$work_folder/stdout" 2>"$work_folder/stderr" || status=$?
 }
 
+# Bad input: one line with this text on stderr, and nothing is built.
+refused_in_one_line() { # TEXT ARGUMENT...
+    local text=$1
+    shift
+    run_script "$@"
+    expect_status 2
+    expect_in stderr "$text"
+    [[ $(wc -l <"$work_folder/stderr") == 1 ]] || not_so "one line expected for: $*"
+    [[ ! -s $work_folder/stdout ]] || not_so "nothing on stdout expected for: $*"
+    [[ ! -s $SHIM_RECORD ]] || not_so "nothing may be built for: $*"
+}
+
 # Starts it in a process group of its own, as a terminal would, with signals as a terminal sets them. Sets script_process.
 start_script() { # ARGUMENT...
     [[ -z ${SHIM_RECORD:-} ]] || : >"$SHIM_RECORD"

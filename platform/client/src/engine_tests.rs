@@ -286,6 +286,18 @@ fn a_leader_that_took_two_of_four_is_given_two_at_a_time_until_answers_show_that
 }
 
 #[test]
+fn a_refused_frame_is_sent_again_at_the_next_answer_and_before_newer_ones() {
+    let (mut world, _, link) = World::open();
+    (1..=2).for_each(|number| assert!(world.submit(number)));
+    let sent = world.sent();
+    (3..=4).for_each(|number| assert!(world.submit(number)));
+    world.reply(link, &sent[1].1, Status::Busy, None);
+    assert_eq!(world.sent(), []);
+    world.reply(link, &sent[0].1, Status::Ok, None);
+    assert_eq!(world.sent()[0].1.bytes, sent[1].1.bytes, "or its session could not go on beyond its window");
+}
+
+#[test]
 fn the_low_mark_of_a_frame_is_the_ended_prefix_at_its_submit() {
     let (mut world, _, link) = World::open();
     (1..=3).for_each(|number| assert!(world.submit(number)));

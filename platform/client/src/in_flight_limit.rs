@@ -19,6 +19,11 @@ impl InFlightLimit {
         self.limit.is_none_or(|limit| self.sent < limit)
     }
 
+    /// Whether nothing is out.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.sent == 0
+    }
+
     /// A request is sent.
     pub(crate) fn sent(&mut self) {
         self.sent += 1;

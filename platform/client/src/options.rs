@@ -54,7 +54,7 @@ pub struct ClientOptions {
 /// Pauses between attempts: each doubles from the first to the longest, and is shortened by up to half at random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pauses {
-    /// First pause of a request that was answered `Busy`.
+    /// First pause of a request that was answered `Busy` while nothing else is out.
     pub busy_min: Duration,
     /// Longest pause of a request that was answered `Busy`.
     pub busy_max: Duration,

@@ -55,7 +55,7 @@ pub(crate) struct Request {
     pub(crate) attempts: u32,
     /// Times its present attempt was given more time.
     pub(crate) extensions: u32,
-    /// `Busy` in a row.
+    /// Pauses that it made because of `Busy`.
     pub(crate) busy: u32,
     /// An earlier attempt may have been proposed. Only an answer of the session takes this back.
     pub(crate) may_have_happened: bool,

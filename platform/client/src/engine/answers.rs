@@ -125,13 +125,19 @@ impl Engine {
         self.counters.busy += 1;
         self.refused(key, Status::Busy, None);
         self.forget_probe(key);
-        if let Some(request) = self.requests.get_mut(key) {
+        self.limit.returned();
+        self.limit.refused(self.options.window_frames);
+        let Some(request) = self.requests.get_mut(key) else { return };
+        if self.limit.is_idle() {
+            // No answer will come that could show room: the leader is left alone for a while.
             let time = pause(self.options.pauses.busy_min, self.options.pauses.busy_max, request.busy, random);
             request.busy += 1;
             request.place = Place::Paused;
             self.paused.push(Reverse((now + time, key)));
-            self.limit.returned();
-            self.limit.refused(self.options.window_frames);
+        } else {
+            // The limit holds it until an answer comes. Before newer ones: its session must not wait for it.
+            request.place = Place::Ready;
+            self.ready.push_front(key);
         }
     }
 

@@ -66,7 +66,8 @@ impl Engine {
             self.paused.pop();
             if let Some(request) = self.requests.get_mut(key).filter(|request| request.place == Place::Paused) {
                 request.place = Place::Ready;
-                self.ready.push_back(key);
+                // Before newer ones, as every other retry.
+                self.ready.push_front(key);
             }
         }
         while let Some(due) = pop_due(&mut self.deadlines, &self.requests, now, |_, _| false) {

@@ -1,6 +1,7 @@
 //! What can go wrong with a data directory: while it is read at a start, and while it is written.
 
 use crate::identity::Identity;
+use crate::replicated_settings::{SettingDifference, describe_differences};
 use quorate_framework::{Position, ReplayError, Ticket, WireError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -119,11 +120,21 @@ pub enum RecoveryError {
         /// The file.
         file: PathBuf,
         /// Whose it is.
-        found: Identity,
+        found: Box<Identity>,
         /// Who asks.
-        expected: Identity,
+        expected: Box<Identity>,
     },
-    /// A file of a later (or unknown) version of the format.
+    /// Entries would be applied in another way than they were.
+    #[error(
+        "entries would be applied by other settings than so far: {}. Nothing was changed; put the old values back into the cluster file \
+         (what no cluster file says is fixed in the program: use the version that made this replica). Changing them for a living cluster is not part of this version",
+        describe_differences(.differences)
+    )]
+    OtherSettings {
+        /// Each setting that differs, in the order of the names.
+        differences: Vec<SettingDifference>,
+    },
+    /// A file of another version of the format.
     #[error("{} has format version {found}, this program reads version {expected}", .file.display())]
     Version {
         /// The file.

@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 pub(crate) const BLOCK_BYTES: usize = 4096;
 /// [`BLOCK_BYTES`], as an offset.
 pub(crate) const BLOCK: u64 = BLOCK_BYTES as u64;
-/// The version of the format that this code reads and writes.
-pub(crate) const FORMAT_VERSION: u32 = 1;
+/// The version of the format of segments that this code reads and writes.
+pub(crate) const SEGMENT_VERSION: u32 = 1;
+/// The version of the format of the metadata that this code reads and writes. 2: with the settings that decide how an entry is applied.
+pub(crate) const METADATA_VERSION: u32 = 2;
 /// What messages call the directory itself; files in it go by their names.
 pub(crate) const DIRECTORY: &str = "the data directory";
 

@@ -1,5 +1,6 @@
 //! Whose data it is.
 
+use crate::replicated_settings::ReplicatedSettings;
 use quorate_framework::{ClusterId, ReplicaId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -13,6 +14,8 @@ pub struct Identity {
     pub replica: ReplicaId,
     /// The consensus protocol, by the name that selects it.
     pub protocol: String,
+    /// What decides how its entries are applied.
+    pub replicated_settings: ReplicatedSettings,
 }
 
 impl fmt::Display for Identity {

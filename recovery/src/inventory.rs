@@ -1,7 +1,7 @@
 //! Which segment files a directory holds, by what their headers say.
 
 use crate::error::{RecoveryError, StorageError};
-use crate::format::{BLOCK, BLOCK_BYTES, DIRECTORY, FORMAT_VERSION, segment_number};
+use crate::format::{BLOCK, BLOCK_BYTES, DIRECTORY, SEGMENT_VERSION, segment_number};
 use crate::identity::Identity;
 use crate::segment_header::{HeaderBlock, SegmentHeader, SegmentUse};
 use quorate_framework::vfs::Vfs;
@@ -48,7 +48,7 @@ impl Inventory {
             match SegmentHeader::decode(&block) {
                 HeaderBlock::Blank => inventory.blank.push(path),
                 HeaderBlock::OtherVersion(found) => {
-                    return Err(RecoveryError::Version { file: path, found, expected: FORMAT_VERSION });
+                    return Err(RecoveryError::Version { file: path, found, expected: SEGMENT_VERSION });
                 }
                 HeaderBlock::Header(header) => {
                     check_owner(&path, &header, identity)?;
@@ -68,6 +68,7 @@ fn check_owner(path: &Path, header: &SegmentHeader, identity: &Identity) -> Resu
     if header.cluster == identity.cluster && header.replica == identity.replica {
         return Ok(());
     }
-    let found = Identity { cluster: header.cluster, replica: header.replica, protocol: identity.protocol.clone() };
-    Err(RecoveryError::Foreign { file: path.to_owned(), found, expected: identity.clone() })
+    let expected = Box::new(identity.clone());
+    let found = Box::new(Identity { cluster: header.cluster, replica: header.replica, ..identity.clone() });
+    Err(RecoveryError::Foreign { file: path.to_owned(), found, expected })
 }

@@ -54,6 +54,7 @@ mod progress;
 mod progress_tests;
 mod pump;
 mod read;
+mod replicated_settings;
 mod report;
 mod scan;
 mod segment_files;
@@ -75,6 +76,7 @@ pub use log::LogCounters;
 pub use metadata::{METADATA_FILE, Metadata, StoredRecord};
 pub use progress::Persisted;
 pub use pump::{Pump, RunningSync, TakenGroup, WrittenGroup};
+pub use replicated_settings::{ReplicatedSettings, SettingDifference, describe_differences, setting_differences};
 pub use report::RecoveryReport;
 pub use settings::{
     FREE_SEGMENTS, GROUP_BYTES, GROUP_RECORDS, PENDING_BYTES, PENDING_SUBMISSIONS, RECORD_BYTES, SEGMENT_BYTES,

@@ -1,12 +1,13 @@
 //! The metadata: identity, members, snapshot, and the protocol's own latest metadata record.
 
 use crate::error::RecoveryError;
-use crate::format::{FORMAT_VERSION, u32_at};
+use crate::format::{METADATA_VERSION, u32_at};
 use crate::identity::{BootId, Identity};
+use crate::replicated_settings::{ReplicatedSettings, setting_differences};
 use quorate_framework::control::{self, CONTROL_BYTES};
 use quorate_framework::{ClusterId, Encoded, Incarnation, MemberVector, ReplicaId, SnapshotBase};
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The name of the metadata file.
 pub const METADATA_FILE: &str = "metadata.dat";
@@ -42,6 +43,8 @@ pub struct Metadata {
     pub replica: ReplicaId,
     /// The consensus protocol, by the name that selects it.
     pub protocol: String,
+    /// What decides how entries are applied. Never changed: a log means what it means with these.
+    pub replicated_settings: ReplicatedSettings,
     /// Drawn at random when the directory was made.
     pub incarnation: Incarnation,
     /// How many times this incarnation was started.
@@ -74,6 +77,7 @@ impl Metadata {
             cluster: identity.cluster,
             replica: identity.replica,
             protocol: identity.protocol.clone(),
+            replicated_settings: identity.replicated_settings.clone(),
             incarnation,
             start_counter: 0,
             members: None,
@@ -91,7 +95,12 @@ impl Metadata {
     /// Whose data it is.
     #[must_use]
     pub fn identity(&self) -> Identity {
-        Identity { cluster: self.cluster, replica: self.replica, protocol: self.protocol.clone() }
+        Identity {
+            cluster: self.cluster,
+            replica: self.replica,
+            protocol: self.protocol.clone(),
+            replicated_settings: self.replicated_settings.clone(),
+        }
     }
 
     /// The file's bytes.
@@ -101,7 +110,7 @@ impl Metadata {
         control::encode(self, &mut bytes);
         let length = (bytes.len() - METADATA_PREFIX_BYTES) as u32;
         bytes[..8].copy_from_slice(MAGIC);
-        bytes[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        bytes[8..12].copy_from_slice(&METADATA_VERSION.to_le_bytes());
         bytes[12..16].copy_from_slice(&length.to_le_bytes());
         let checksum = checksum(&bytes);
         bytes[16..20].copy_from_slice(&checksum.to_le_bytes());
@@ -124,24 +133,27 @@ impl Metadata {
             return damaged("its CRC is wrong");
         }
         let found = u32_at(bytes, 8);
-        if found != FORMAT_VERSION {
+        if found != METADATA_VERSION {
             let file = PathBuf::from(METADATA_FILE);
-            return Err(RecoveryError::Version { file, found, expected: FORMAT_VERSION });
+            return Err(RecoveryError::Version { file, found, expected: METADATA_VERSION });
         }
         control::decode("metadata", &bytes[METADATA_PREFIX_BYTES..])
             .map_err(|error| RecoveryError::MetadataDamaged { reason: error.to_string() })
     }
 
-    /// Checks whose data it is.
+    /// Checks whose data it is, and that entries are applied as before.
     ///
     /// # Errors
-    /// [`RecoveryError::Foreign`], with both identities.
+    /// [`RecoveryError::Foreign`], with both identities; [`RecoveryError::OtherSettings`], with each setting that differs.
     pub fn check_identity(&self, expected: &Identity) -> Result<(), RecoveryError> {
-        let found = self.identity();
-        if found == *expected {
-            return Ok(());
+        let is_ours =
+            self.cluster == expected.cluster && self.replica == expected.replica && self.protocol == expected.protocol;
+        if !is_ours {
+            let (found, expected) = (Box::new(self.identity()), Box::new(expected.clone()));
+            return Err(RecoveryError::Foreign { file: PathBuf::from(METADATA_FILE), found, expected });
         }
-        Err(RecoveryError::Foreign { file: Path::new(METADATA_FILE).to_owned(), found, expected: expected.clone() })
+        let differences = setting_differences(&self.replicated_settings, &expected.replicated_settings);
+        if differences.is_empty() { Ok(()) } else { Err(RecoveryError::OtherSettings { differences }) }
     }
 }
 
@@ -158,7 +170,13 @@ mod tests {
     use quorate_framework::Position;
 
     fn identity() -> Identity {
-        Identity { cluster: ClusterId([5; 16]), replica: ReplicaId(2), protocol: "raft".to_owned() }
+        let replicated_settings = ReplicatedSettings::from([("window".to_owned(), 3), ("a".to_owned(), 1 << 40)]);
+        Identity {
+            cluster: ClusterId([5; 16]),
+            replica: ReplicaId(2),
+            protocol: "raft".to_owned(),
+            replicated_settings,
+        }
     }
 
     fn metadata() -> Metadata {
@@ -179,6 +197,7 @@ mod tests {
             vec![2, 0, 0, 0],
             number(4),
             b"raft".to_vec(),
+            [number(2), number(1), b"a".to_vec(), number(1 << 40), number(6), b"window".to_vec(), number(3)].concat(),
             number(0x0a),
             number(0),
             [vec![1], number(1), vec![2, 0, 0, 0], number(0x0b)].concat(),
@@ -191,11 +210,22 @@ mod tests {
             vec![1, 1],
         ]
         .concat();
-        let start = [b"QUORMETA".to_vec(), vec![1, 0, 0, 0], (body.len() as u32).to_le_bytes().to_vec()].concat();
+        let start = [b"QUORMETA".to_vec(), vec![2, 0, 0, 0], (body.len() as u32).to_le_bytes().to_vec()].concat();
         let checksum = crc32fast::hash(&[start.clone(), body.clone()].concat());
         let expected = [start, checksum.to_le_bytes().to_vec(), body].concat();
         assert_eq!(metadata().encode(), expected);
         assert_eq!(Metadata::decode(&expected).unwrap(), metadata());
+    }
+
+    #[test]
+    fn metadata_of_the_version_before_is_told_from_damage() {
+        // A replica that never ran, as version 1 wrote it: without the settings.
+        let body = [[5; 16].as_slice(), &[2, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0], b"raft", &[0; 66]].concat();
+        let start = [b"QUORMETA".as_slice(), &[1, 0, 0, 0], &(body.len() as u32).to_le_bytes()].concat();
+        let checksum = crc32fast::hash(&[start.as_slice(), &body].concat());
+        let error = Metadata::decode(&[start.as_slice(), &checksum.to_le_bytes(), &body].concat()).unwrap_err();
+        assert!(matches!(error, RecoveryError::Version { found: 1, expected: 2, .. }), "{error}");
+        assert_eq!(error.to_string(), "metadata.dat has format version 1, this program reads version 2");
     }
 
     #[test]

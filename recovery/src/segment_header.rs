@@ -1,6 +1,6 @@
 //! The first block of a segment.
 
-use crate::format::{BLOCK_BYTES, FORMAT_VERSION, u32_at, u64_at};
+use crate::format::{BLOCK_BYTES, SEGMENT_VERSION, u32_at, u64_at};
 use quorate_framework::{ClusterId, ReplicaId};
 
 const LIVE: &[u8; 8] = b"QUORLIVE";
@@ -53,7 +53,7 @@ impl SegmentHeader {
             SegmentUse::Live => LIVE,
             SegmentUse::Free => FREE,
         });
-        block[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        block[8..12].copy_from_slice(&SEGMENT_VERSION.to_le_bytes());
         block[12..16].copy_from_slice(&self.replica.0.to_le_bytes());
         block[16..32].copy_from_slice(&self.cluster.0);
         block[32..40].copy_from_slice(&self.salt.to_le_bytes());
@@ -76,7 +76,7 @@ impl SegmentHeader {
             return HeaderBlock::Blank;
         }
         let version = u32_at(block, 8);
-        if version != FORMAT_VERSION {
+        if version != SEGMENT_VERSION {
             return HeaderBlock::OtherVersion(version);
         }
         let cluster = block[16..].first_chunk::<16>().copied().unwrap_or_default();

@@ -7,6 +7,7 @@ use quorate_framework::vfs::Vfs;
 use quorate_framework::{ClusterId, Incarnation, MemberVector, Position, ReplicaId, SnapshotBase, Ticket};
 use quorate_recovery::{
     BootId, Identity, MetadataChange, RecoveryBase, RecoveryError, StartOptions, StorageError, Submission, check,
+    describe_differences,
 };
 use quorate_simulated_disk::{CrashPolicy, SimulatedDisk};
 use std::path::Path;
@@ -95,6 +96,41 @@ fn data_of_another_replica_cluster_or_protocol_is_refused_and_nothing_is_written
         assert!(text.contains(&identity().to_string()) && text.contains(&stranger.to_string()), "{text}");
         assert_eq!(disk.contents("metadata.dat"), before);
     }
+}
+
+#[test]
+fn settings_that_decide_how_entries_are_applied_stay_those_of_init_and_a_start_with_others_changes_nothing() {
+    let disk = disk_with(2, 10);
+    disk.put_durably("metadata.tmp", b"a start that was cut off");
+    let with = |list: &[(&str, u64)]| {
+        let replicated_settings = list.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        let options =
+            StartOptions { identity: Identity { replicated_settings, ..identity() }, ..options(1, settings()) };
+        RecoveryBase::<Record>::open(Box::new(disk.mount()), options)
+    };
+    let before = contents(&disk);
+    for (given, told) in [
+        (&[("key_bytes", 64), ("window", 9)][..], "window was 8 and is 9"),
+        (&[("key_bytes", 1)], "key_bytes was 64 and is 1, window was 8 and is nothing"),
+        (&[("frames", 5), ("key_bytes", 64), ("window", 8)], "frames was nothing and is 5"),
+    ] {
+        let error = with(given).err().unwrap();
+        let RecoveryError::OtherSettings { differences } = &error else { panic!("{error}") };
+        assert_eq!(describe_differences(differences), told);
+        let text = error.to_string();
+        assert!(text.contains(&format!(": {told}. Nothing was changed; put the old values back")), "{text}");
+        assert_eq!(contents(&disk), before);
+    }
+    let recovered = with(&[("window", 8), ("key_bytes", 64)]).unwrap();
+    assert_eq!(positions(&recovered.state), [1, 2]);
+    assert_eq!(recovered.pump.metadata().replicated_settings, identity().replicated_settings);
+}
+
+#[test]
+fn a_look_at_a_directory_shows_its_settings_and_asks_for_none() {
+    let disk = disk_with(2, 10);
+    let report = check::<Record>(&disk, None).unwrap();
+    assert_eq!(report.metadata.replicated_settings, identity().replicated_settings);
 }
 
 #[test]

@@ -188,15 +188,15 @@ settings! {
     reconnect_backoff_ms_min: u64 = integer(1, WAIT_MS_MAX), Integer(limits::RECONNECT_BACKOFF_MS_MIN);
     /// Longest pause before a lost peer is dialled again, in milliseconds.
     reconnect_backoff_ms_max: u64 = integer(1, WAIT_MS_MAX), Integer(limits::RECONNECT_BACKOFF_MS_MAX);
-    /// Sessions in the table at most; the least recently applied goes first. Must be the same on all replicas.
+    /// Sessions in the table at most; the least recently applied goes first. The same on all replicas and for the life of the cluster.
     session_table_limit: u64 = integer(1, 10_000_000), Integer(limits::SESSIONS as u64);
-    /// Bytes of stored answers over all sessions, at most. Must be the same on all replicas.
+    /// Bytes of stored answers over all sessions, at most. The same on all replicas and for the life of the cluster.
     session_answer_limit_bytes: u64 = integer(64 * KIB, 64 * GIB), Integer(limits::SESSION_ANSWER_BYTES as u64);
-    /// Frames above its low mark that a session holds. Must be the same on all replicas.
+    /// Frames above its low mark that a session holds. The same on all replicas and for the life of the cluster.
     session_window: u64 = integer(1, 65_536), Integer(limits::SESSION_WINDOW_FRAMES);
-    /// Size of a key at most, in bytes. Must be the same on all replicas.
+    /// Size of a key at most, in bytes. The same on all replicas and for the life of the cluster.
     key_size_limit_bytes: u64 = integer(1, MIB), Integer(limits::KEY_BYTES as u64);
-    /// Size of a value at most, in bytes. Must be the same on all replicas.
+    /// Size of a value at most, in bytes. The same on all replicas and for the life of the cluster.
     value_size_limit_bytes: u64 = integer(1, limits::PAYLOAD_BYTES as u64), Integer(limits::VALUE_BYTES as u64);
 }
 

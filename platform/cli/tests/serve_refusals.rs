@@ -4,10 +4,12 @@
 
 mod common;
 
-use common::{Ran, cluster_file, folder, run, text};
+use common::{Process, Ran, cluster_file, folder, run, text};
+use serde_json::Value;
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
+use std::time::Duration;
 
 fn serve(config: &Path, more: &[&str]) -> Ran {
     run(&[&["serve", "--config", text(config)], more].concat())
@@ -88,7 +90,7 @@ fn the_directory_of_a_durable_replica_is_not_ignored_in_silence() {
 fn a_port_in_use_is_named_with_what_it_was_for() {
     let folder = folder();
     let config = cluster_file(folder.path(), 1);
-    let file: serde_json::Value = serde_json::from_str(&fs::read_to_string(&config).unwrap()).unwrap();
+    let file: Value = serde_json::from_str(&fs::read_to_string(&config).unwrap()).unwrap();
     for (key, role) in [("http_port", "HTTP"), ("port", "peers and clients")] {
         let port = file["replicas"][0][key].as_u64().unwrap() as u16;
         // If another test has taken it meanwhile, it is in use all the same.
@@ -139,4 +141,55 @@ fn init_with_recovery_off_says_that_there_is_nothing_to_make() {
     assert_eq!(made.code, 0, "{}", made.err);
     assert!(made.out.contains("recovery is off") && made.out.contains("replica-2"), "{}", made.out);
     assert_eq!(names(folder.path()), before);
+}
+
+/// Every file of a folder with its bytes.
+fn contents(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    names(folder).into_iter().map(|name| (name.clone(), fs::read(folder.join(name)).unwrap())).collect()
+}
+
+#[test]
+fn a_limit_that_is_changed_after_init_is_refused_by_name_and_with_the_old_value_back_the_replica_serves() {
+    assert!((0..5).any(|_| changed_limit_refused_and_put_back()), "no free ports five times in a row");
+}
+
+/// Gives false if somebody else has taken the replica's ports meanwhile.
+fn changed_limit_refused_and_put_back() -> bool {
+    let folder = folder();
+    let config = cluster_file(folder.path(), 1);
+    let mut file: Value = serde_json::from_str(&fs::read_to_string(&config).unwrap()).unwrap();
+    let mut write = |changes: &[(&str, u64)]| {
+        file["recovery_enabled"] = true.into();
+        for (key, value) in changes {
+            file[*key] = (*value).into();
+        }
+        fs::write(&config, file.to_string()).unwrap();
+    };
+    write(&[("value_size_limit_bytes", 4_096), ("session_window", 64)]);
+    let data = folder.path().join("quorate-data/replica-1");
+    let made = run(&["init", "--bootstrap", "--config", text(&config), "--id", "1"]);
+    assert_eq!(made.code, 0, "{}", made.err);
+    let shown = run(&["wal", "check", text(&data)]);
+    let settings = "\napplied by   answer_bytes 16773120, commands_per_frame 65536, key_size_limit_bytes 65536, \
+        session_answer_limit_bytes 67108864, session_table_limit 65536, session_window 64, value_size_limit_bytes 4096\n";
+    assert!(shown.code == 0 && shown.out.contains(settings), "{}{}", shown.err, shown.out);
+    let before = contents(&data);
+    write(&[("value_size_limit_bytes", 512), ("session_window", 65)]);
+    let refused = serve(&config, &["--id", "1"]);
+    let told = ": session_window was 64 and is 65, value_size_limit_bytes was 4096 and is 512. \
+        Nothing was changed; put the old values back into the cluster file";
+    assert_eq!(refused.code, 2, "{}", refused.err);
+    let last = refused.err.lines().last().unwrap();
+    assert!(last.contains(text(&data)) && last.contains(told), "{last}");
+    assert_eq!(contents(&data), before);
+    write(&[("value_size_limit_bytes", 4_096), ("session_window", 64)]);
+    let mut replica = Process::serve(&config, 1, folder.path().join("1.log"));
+    let ready = run(&["cluster", "wait", "--config", text(&config), "--timeout-s", "20"]);
+    if replica.has_ended() && replica.log().contains("cannot be used on 127.0.0.1") {
+        return false;
+    }
+    assert_eq!(ready.code, 0, "{}{}", ready.err, replica.log());
+    replica.signal("TERM");
+    assert!(replica.wait(Duration::from_secs(20)).success(), "{}", replica.log());
+    true
 }

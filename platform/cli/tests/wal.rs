@@ -35,7 +35,9 @@ fn numbers(mut state: u64) -> impl FnMut() -> u64 + Send + 'static {
 }
 
 fn raft() -> Identity {
-    raft_identity(ClusterId([7; 16]), ReplicaId(2))
+    let replicated_settings = [("session_window", 8), ("answer_bytes", 100)];
+    let replicated_settings = replicated_settings.map(|(name, value)| (name.to_owned(), value)).into();
+    Identity { replicated_settings, ..raft_identity(ClusterId([7; 16]), ReplicaId(2)) }
 }
 
 /// The directory, locked. A process that another test is just starting holds every lock of this one until it has become another program,
@@ -118,6 +120,7 @@ fn sound(records: &str, end: &str, clean: &str) -> String {
     let cluster = "07".repeat(16);
     format!(
         "replica      replica 2 of cluster {cluster} (raft)\n\
+         applied by   answer_bytes 100, session_window 8\n\
          incarnation  000000000000000a, started 1 times\n\
          formed with  2, 3\n\
          last run     wal_sync always, stopped cleanly: {clean}\n\
@@ -171,6 +174,8 @@ fn programs_get_one_object_of_a_check_and_one_a_line_of_a_dump() {
         assert_eq!(report[key], value, "{key}: {report:#}");
     }
     assert_eq!(report["metadata"]["incarnation"], "000000000000000a");
+    let settings = json!({ "answer_bytes": 100, "session_window": 8 });
+    assert_eq!(report["metadata"]["replicated_settings"], settings);
     assert_eq!(report["metadata"]["members"][1], json!({ "id": 3, "incarnation": "00000000000000ff" }));
     let dumped = run(&["wal", "dump", text(folder.path()), "--output", "json"]);
     let lines: Vec<Value> = dumped.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

@@ -7,6 +7,7 @@
 mod disk_store;
 
 use crate::beginning::Beginning;
+use crate::settings::replicated_settings;
 use crate::shell::storage::NamedSnapshot;
 use crate::snapshots::{Directory, LoadState, RemoveGeneration};
 use crate::state_machine::{Keeping, LocalMachine, ThreadedMachine};
@@ -89,7 +90,9 @@ impl DurableError {
 /// Whose data a replica of a cluster file has.
 #[must_use]
 pub fn identity(cluster: &ClusterConfig, replica: ReplicaId) -> Identity {
-    Identity { cluster: cluster.cluster_id(), replica, protocol: cluster.settings().consensus.name().to_owned() }
+    let settings = cluster.settings();
+    let (protocol, replicated_settings) = (settings.consensus.name().to_owned(), replicated_settings(settings));
+    Identity { cluster: cluster.cluster_id(), replica, protocol, replicated_settings }
 }
 
 /// The settings of the log.

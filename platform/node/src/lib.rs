@@ -20,6 +20,7 @@ pub mod listeners;
 pub mod process;
 pub mod registry;
 pub mod replica;
+pub mod replicated_settings;
 pub mod serve;
 pub mod settings;
 pub mod shell;

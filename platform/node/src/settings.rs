@@ -1,6 +1,7 @@
 //! From the cluster file to what each part of a replica is told.
 
 use crate::driver::{DriverSettings, Durability};
+use crate::replicated_settings::by_name;
 use crate::shell::CheckpointSettings;
 use quorate_communicator::bounds::PEER_LANES;
 use quorate_communicator::frame::MESSAGE_BODY_BYTES;
@@ -9,7 +10,9 @@ use quorate_config::{ClusterConfig, Settings};
 use quorate_executor::ReplicatedLimits;
 use quorate_framework::{Lane, limits};
 use quorate_raft::RaftSettings;
+use quorate_recovery::ReplicatedSettings;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Settings that may differ between replicas; a difference is reported on both sides.
@@ -83,6 +86,12 @@ pub fn replicated_limits(settings: &Settings) -> ReplicatedLimits {
     }
 }
 
+/// The same by name.
+#[must_use]
+pub fn replicated_settings(settings: &Settings) -> ReplicatedSettings {
+    by_name(&replicated_limits(settings))
+}
+
 /// The connections a replica may have at a time, as far as the cluster file says.
 #[must_use]
 pub fn connections(settings: &Settings) -> usize {
@@ -130,16 +139,18 @@ fn peer_lanes(settings: &Settings) -> LaneBounds {
 #[must_use]
 pub fn agreement(cluster: &ClusterConfig) -> Agreement {
     let lines = cluster.agreement_digest_input();
-    let settings = String::from_utf8_lossy(&lines)
-        .lines()
-        .filter_map(|line| line.split_once('='))
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .collect();
+    let lines = String::from_utf8_lossy(&lines);
+    let lines = lines.lines().filter_map(|line| line.split_once('='));
+    let mut settings: BTreeMap<String, String> =
+        lines.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    // With what is fixed in the program: two builds may differ in it.
+    let replicated = replicated_settings(cluster.settings());
+    settings.extend(replicated.into_iter().map(|(name, value)| (name, value.to_string())));
     let effective = cluster.effective_settings();
     let shown = |name: &str| effective.get(name).map(Value::to_string).unwrap_or_default();
     Agreement {
         consensus: cluster.settings().consensus.name().to_owned(),
-        settings,
+        settings: settings.into_iter().collect(),
         noted_settings: NOTED.iter().map(|name| ((*name).to_owned(), shown(name))).collect(),
         ..Agreement::default()
     }
@@ -219,6 +230,27 @@ mod tests {
         let heartbeat = agreement(&cluster(r#""heartbeat_interval_ms": 60,"#));
         assert_eq!(heartbeat.differences(&ours), []);
         assert_eq!(heartbeat.noted_differences(&ours)[0].name, "heartbeat_interval_ms");
+    }
+
+    #[test]
+    fn whatever_decides_how_an_entry_is_applied_must_agree() {
+        let cluster = cluster(r#""session_window": 9,"#);
+        let agreed: BTreeMap<String, String> = agreement(&cluster).settings.into_iter().collect();
+        let replicated = replicated_settings(cluster.settings());
+        assert_eq!((replicated.len(), replicated["session_window"]), (7, 9));
+        for (name, value) in replicated {
+            assert_eq!(agreed.get(&name), Some(&value.to_string()), "{name}");
+        }
+        let ours = agreement(&cluster);
+        let mut other_build = ours.clone();
+        for (name, value) in &mut other_build.settings {
+            if name == "commands_per_frame" {
+                *value = "7".to_owned();
+            }
+        }
+        let differences = other_build.differences(&ours);
+        let told: Vec<String> = differences.iter().map(ToString::to_string).collect();
+        assert_eq!(told, [r#"commands_per_frame: "7" there, "65536" here"#]);
     }
 
     #[test]

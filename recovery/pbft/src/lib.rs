@@ -21,7 +21,7 @@ pub use record::{PbftRecord, Signature, Signatures, ViewMode};
 pub use state::{PbftState, Prepared, Slot, StableCheckpoint};
 
 use quorate_framework::{ClusterId, Digest, Position, ReplicaId, SnapshotBase};
-use quorate_recovery::{Identity, MetadataChange, RecoveryBase};
+use quorate_recovery::{Identity, MetadataChange, RecoveryBase, ReplicatedSettings};
 
 /// The start of a PBFT replica from its data directory.
 pub type PbftRecovery = RecoveryBase<PbftRecord>;
@@ -29,10 +29,10 @@ pub type PbftRecovery = RecoveryBase<PbftRecord>;
 /// The name of the protocol in a data directory, which is the one that selects it.
 pub const PROTOCOL: &str = "pbft";
 
-/// Whose data a PBFT replica's directory holds.
+/// Whose data a PBFT replica's directory holds. No setting decides how its entries are applied.
 #[must_use]
 pub fn pbft_identity(cluster: ClusterId, replica: ReplicaId) -> Identity {
-    Identity { cluster, replica, protocol: PROTOCOL.to_owned() }
+    Identity { cluster, replica, protocol: PROTOCOL.to_owned(), replicated_settings: ReplicatedSettings::new() }
 }
 
 /// The change of metadata that makes a durable snapshot of the state at `position` count, with the state's digest there. Records at or

@@ -11,7 +11,7 @@
 
 use quorate_framework::{ClusterId, MemberVector, Position, ReplicaId};
 use quorate_raft::{RaftRecord, Term, snapshot_base};
-use quorate_recovery::{DumpedRecord, Identity, MetadataChange, RecordKind, RecoveryBase};
+use quorate_recovery::{DumpedRecord, Identity, MetadataChange, RecordKind, RecoveryBase, ReplicatedSettings};
 
 /// The start of a Raft replica from its data directory.
 pub type RaftRecovery = RecoveryBase<RaftRecord>;
@@ -19,10 +19,10 @@ pub type RaftRecovery = RecoveryBase<RaftRecord>;
 /// The name of the protocol in a data directory, which is the one that selects it.
 pub const PROTOCOL: &str = "raft";
 
-/// Whose data a Raft replica's directory holds.
+/// Whose data a Raft replica's directory holds. No setting decides how its entries are applied.
 #[must_use]
 pub fn raft_identity(cluster: ClusterId, replica: ReplicaId) -> Identity {
-    Identity { cluster, replica, protocol: PROTOCOL.to_owned() }
+    Identity { cluster, replica, protocol: PROTOCOL.to_owned(), replicated_settings: ReplicatedSettings::new() }
 }
 
 /// The change of metadata that makes a durable snapshot count, be it a checkpoint of this replica or one that was installed.

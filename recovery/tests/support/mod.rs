@@ -9,11 +9,12 @@ use quorate_framework::{
     SnapshotBase, Ticket, TicketSequence, WireError,
 };
 use quorate_recovery::{
-    BootId, Identity, Metadata, Pump, Recovered, RecoveryBase, RecoveryError, StartOptions, StorageError, Submission,
-    WalSettings, WalSync,
+    BootId, Identity, Metadata, Pump, Recovered, RecoveryBase, RecoveryError, ReplicatedSettings, StartOptions,
+    StorageError, Submission, WalSettings, WalSync,
 };
 use quorate_simulated_disk::SimulatedDisk;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 /// A record of the protocol of these tests.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -117,7 +118,8 @@ impl RecoverySpec for Record {
 }
 
 pub fn identity() -> Identity {
-    Identity { cluster: ClusterId([0xc1; 16]), replica: ReplicaId(3), protocol: "test".to_owned() }
+    let replicated_settings = ReplicatedSettings::from([("key_bytes".to_owned(), 64), ("window".to_owned(), 8)]);
+    Identity { cluster: ClusterId([0xc1; 16]), replica: ReplicaId(3), protocol: "test".to_owned(), replicated_settings }
 }
 
 pub const BOOT: BootId = BootId([1; 16]);
@@ -226,4 +228,14 @@ pub fn disk_with(count: u64, bytes: usize) -> SimulatedDisk {
 
 pub fn never() -> WalSettings {
     WalSettings { sync: WalSync::Never, ..settings() }
+}
+
+/// Every file of a disk with its bytes.
+pub fn contents(disk: &SimulatedDisk) -> Vec<(PathBuf, Vec<u8>)> {
+    use quorate_framework::vfs::Vfs;
+    let read = |path: PathBuf| {
+        let bytes = disk.contents(path.to_str().unwrap()).unwrap();
+        (path, bytes)
+    };
+    disk.list().unwrap().into_iter().map(read).collect()
 }

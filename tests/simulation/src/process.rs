@@ -18,7 +18,7 @@ use quorate_executor::{KvExecutor, MemoryStore};
 use quorate_framework::vfs::Vfs;
 use quorate_framework::{ClusterId, Incarnation, ReplicaId, Time};
 use quorate_node::driver::{Driver, TurnInput, TurnOutput};
-use quorate_recovery::{BootId, Identity, RecoveryBase};
+use quorate_recovery::{BootId, Identity, RecoveryBase, ReplicatedSettings};
 use quorate_simulated_disk::{CrashPolicy, Fault, SimulatedDisk, Trigger};
 use std::time::Duration;
 
@@ -137,7 +137,8 @@ impl<P: SimulatedProtocol> Process<P> {
     /// Whose data its disk holds.
     #[must_use]
     pub fn identity(&self) -> Identity {
-        Identity { cluster: CLUSTER, replica: self.replica, protocol: P::NAME.to_owned() }
+        let (protocol, replicated_settings) = (P::NAME.to_owned(), ReplicatedSettings::new());
+        Identity { cluster: CLUSTER, replica: self.replica, protocol, replicated_settings }
     }
 
     /// Makes its data directory.

@@ -20,10 +20,17 @@ fn sync_name(metadata: &Metadata) -> &'static str {
     if metadata.log_is_synced { "always" } else { "never" }
 }
 
+fn settings_text(metadata: &Metadata) -> String {
+    let settings = metadata.replicated_settings.iter().map(|(name, value)| format!("{name} {value}"));
+    let settings: Vec<String> = settings.collect();
+    if settings.is_empty() { "no settings".to_owned() } else { settings.join(", ") }
+}
+
 /// What the metadata says.
 pub(super) fn metadata_text(metadata: &Metadata) -> String {
     let mut text = String::new();
     line(&mut text, "replica", metadata.identity());
+    line(&mut text, "applied by", settings_text(metadata));
     let (incarnation, starts) = (metadata.incarnation, metadata.start_counter);
     line(&mut text, "incarnation", format_args!("{incarnation}, started {starts} times"));
     let members = match &metadata.members {
@@ -81,6 +88,7 @@ fn metadata_json(metadata: &Metadata) -> Map<String, Value> {
         "cluster_id": metadata.cluster.to_string(),
         "replica": metadata.replica.0,
         "protocol": metadata.protocol,
+        "replicated_settings": metadata.replicated_settings,
         "incarnation": metadata.incarnation.to_string(),
         "start_counter": metadata.start_counter,
         "members": members,

@@ -3,14 +3,21 @@
 use super::*;
 use crate::driver::scripted::{Scripted, ScriptedRecord};
 use quorate_framework::{ClusterId, Incarnation, Position, ReplicaId, SnapshotBase, TicketSequence};
-use quorate_recovery::{DirectoryVfs, Identity, RecoveryBase, StartOptions, WalSettings, current_boot};
+use quorate_recovery::{
+    DirectoryVfs, Identity, RecoveryBase, ReplicatedSettings, StartOptions, WalSettings, current_boot,
+};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 type Base = RecoveryBase<ScriptedRecord>;
 
 fn identity() -> Identity {
-    Identity { cluster: ClusterId([1; 16]), replica: ReplicaId(1), protocol: "scripted".to_owned() }
+    Identity {
+        cluster: ClusterId([1; 16]),
+        replica: ReplicaId(1),
+        protocol: "scripted".to_owned(),
+        replicated_settings: ReplicatedSettings::new(),
+    }
 }
 
 fn open(path: &Path) -> quorate_recovery::Recovered<ScriptedRecord> {

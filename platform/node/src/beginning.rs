@@ -1,6 +1,7 @@
 //! What a replica begins with: what it was before, or nothing.
 
 use crate::durable::load_memory;
+use crate::settings::replicated_limits;
 use crate::shell::storage::NamedSnapshot;
 use crate::snapshots::{Directory, LoadState, RemoveGeneration, Scratch};
 use crate::state_machine::{Keeping, LocalMachine};
@@ -55,7 +56,8 @@ impl<R: RecoverySpec, M> fmt::Debug for Beginning<R, M> {
 /// A replica with recovery off: nothing was before, and nothing will be left.
 #[must_use]
 pub fn in_memory<R: RecoverySpec>(cluster: ClusterId, settings: &Settings) -> Beginning<R, LocalMachine<MemoryStore>> {
-    let executor = KvExecutor::new(MemoryStore::new(), crate::settings::replicated_limits(settings));
+    let limits = replicated_limits(settings);
+    let executor = KvExecutor::new(MemoryStore::new(), limits);
     let scratch = Scratch::default();
     let open = move || -> io::Result<Box<dyn Vfs>> { Ok(Box::new(scratch.clone())) };
     Beginning {
@@ -68,7 +70,7 @@ pub fn in_memory<R: RecoverySpec>(cluster: ClusterId, settings: &Settings) -> Be
         log: None,
         report: None,
         snapshots: Directory { open: Arc::new(open), keeps_files: false },
-        load: load_memory(cluster),
+        load: load_memory(cluster, limits),
         remove_generation: Arc::new(|_| ()),
         named: None,
     }

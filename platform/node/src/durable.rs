@@ -5,16 +5,19 @@
 //! peer.
 
 mod disk_store;
+#[cfg(test)]
+mod limits_tests;
 
 use crate::beginning::Beginning;
-use crate::settings::replicated_settings;
+use crate::replicated_settings::{OtherLimits, check_limits};
+use crate::settings::{replicated_limits, replicated_settings};
 use crate::shell::storage::NamedSnapshot;
 use crate::snapshots::{Directory, LoadState, RemoveGeneration};
 use crate::state_machine::{Keeping, LocalMachine, ThreadedMachine};
 use quorate_config::{ClusterConfig, Settings, WalSync as ConfiguredSync};
 use quorate_executor::lsm::LsmOpenError;
 use quorate_executor::snapshot::{MemoryLoader, Restore, SnapshotError, SnapshotName, SnapshotReader};
-use quorate_executor::{KvExecutor, MemoryStore};
+use quorate_executor::{KvExecutor, MemoryStore, ReplicatedLimits};
 use quorate_framework::vfs::{Vfs, VfsFile};
 use quorate_framework::{ClusterId, Position, RecoverySpec, ReplicaId, SnapshotBase};
 use quorate_recovery::{
@@ -60,6 +63,14 @@ pub enum DurableReason {
     /// The store on disk, which may be fine another time.
     #[error(transparent)]
     Store(LsmOpenError),
+    /// A state that does not belong to the metadata.
+    #[error("the state at {position} does not belong to metadata.dat: {error}; use `quorate cluster replace`")]
+    OtherLimits {
+        /// Its position.
+        position: Position,
+        /// What differs.
+        error: OtherLimits,
+    },
     /// What is there belongs to somebody else.
     #[error("{} is there, and it is no data directory of a replica: name an empty or a new one", .0.display())]
     NotEmpty(PathBuf),
@@ -81,7 +92,7 @@ impl DurableError {
             DurableReason::Recovery(error) => matches!(error, RecoveryError::Storage(_)),
             DurableReason::Snapshot { error, .. } => matches!(error, SnapshotError::File { source, .. }
                 if source.kind() != io::ErrorKind::NotFound),
-            DurableReason::NotEmpty(_) | DurableReason::StoreLost(_) => false,
+            DurableReason::NotEmpty(_) | DurableReason::StoreLost(_) | DurableReason::OtherLimits { .. } => false,
             DurableReason::Directory { .. } | DurableReason::Store(_) => true,
         }
     }
@@ -264,7 +275,7 @@ pub fn open_in_memory_store<R: RecoverySpec>(
         Ok(StateStart {
             executed: machine.executed(),
             machine,
-            load: load_memory(cluster),
+            load: load_memory(cluster, replicated_limits(settings)),
             keeps_files: true,
             remove_generation: Arc::new(|_| ()),
         })
@@ -306,14 +317,16 @@ fn memory_machine(
 ) -> Result<LocalMachine<MemoryStore>, DurableReason> {
     let vfs = (directory.open)().map_err(failed("it cannot be read"))?;
     let position = named.map_or(Position::ZERO, |named| named.base.position);
+    let limits = replicated_limits(settings);
     let wrong = |error| DurableReason::Snapshot { position, error };
     let executor = match named {
-        None => KvExecutor::new(MemoryStore::new(), crate::settings::replicated_limits(settings)),
+        None => KvExecutor::new(MemoryStore::new(), limits),
         Some(named) => {
             let file = vfs
                 .open(&SnapshotName::Complete(position).path())
                 .map_err(|source| wrong(SnapshotError::File { what: "opening the snapshot", source }))?;
             let (executor, report) = restore_memory(file, cluster, &named.base).map_err(wrong)?;
+            check_limits(executor.limits(), &limits).map_err(|error| DurableReason::OtherLimits { position, error })?;
             tracing::info!("state: {report}");
             executor
         }
@@ -336,15 +349,16 @@ fn restore_memory(
     Ok((executor, summary))
 }
 
-/// Makes machines with a store in memory of fetched snapshots.
+/// Makes machines with a store in memory of fetched snapshots that were made by these limits.
 #[must_use]
-pub fn load_memory(cluster: ClusterId) -> LoadState<LocalMachine<MemoryStore>> {
+pub fn load_memory(cluster: ClusterId, limits: ReplicatedLimits) -> LoadState<LocalMachine<MemoryStore>> {
     Arc::new(move |open, _generation| {
         let reader = open()
             .map_err(|error| error.to_string())
             .and_then(|file| SnapshotReader::open(file).map_err(|error| error.to_string()))?;
         // Of which base it should be is known only when it is installed; what the file says is compared then.
         let base = reader.header().base.clone();
+        check_limits(&reader.header().limits, &limits).map_err(|error| error.to_string())?;
         let file = open().map_err(|error| error.to_string())?;
         let (executor, summary) = restore_memory(file, cluster, &base).map_err(|error| error.to_string())?;
         Ok((LocalMachine::new(executor, cluster, Keeping::InSnapshots), base, summary))

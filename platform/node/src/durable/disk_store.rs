@@ -1,6 +1,8 @@
 //! The state of a replica whose store is on disk.
 
 use super::{DurableReason, StateStart, failed};
+use crate::replicated_settings::check_limits;
+use crate::settings::replicated_limits;
 use crate::shell::storage::NamedSnapshot;
 use crate::snapshots::{Directory, LoadState};
 use crate::state_machine::{Keeping, LocalMachine, ThreadedMachine};
@@ -24,6 +26,7 @@ pub(super) fn state(
     settings: &Settings,
 ) -> Result<StateStart<ThreadedMachine>, DurableReason> {
     let generation = named.map_or(0, |named| named.store_generation);
+    let limits = replicated_limits(settings);
     let needed = named.map_or(Position::ZERO, |named| named.base.position);
     let executor = match LsmStore::open(directory, generation, LsmOptions::default(), needed) {
         Ok((executor, report)) => {
@@ -36,23 +39,22 @@ pub(super) fn state(
             );
             executor
         }
-        Err(error) if error.must_rebuild() && named.is_none() => {
-            anew(directory, generation, crate::settings::replicated_limits(settings))?
-        }
+        Err(error) if error.must_rebuild() && named.is_none() => anew(directory, generation, limits)?,
         Err(error) if error.must_rebuild() => return Err(DurableReason::StoreLost(error)),
         Err(error) => return Err(DurableReason::Store(error)),
     };
+    let position = executor.executed();
+    check_limits(executor.limits(), &limits).map_err(|error| DurableReason::OtherLimits { position, error })?;
     // Only now: what is no stray to another store (a snapshot of the memory store) must outlive a start that is refused.
     remove_other_generations(directory, Some(generation)).map_err(failed("strays cannot be removed"))?;
     let vfs = (snapshots.open)().map_err(failed("it cannot be read"))?;
     SnapshotName::remove_others(&*vfs, &[]).map_err(|error| DurableReason::Snapshot { position: needed, error })?;
-    let executed = executor.executed();
     let machine = LocalMachine::new(executor, cluster, Keeping::OnDisk);
     let folder = directory.to_owned();
     Ok(StateStart {
-        executed,
+        executed: position,
         machine: ThreadedMachine::start(machine).map_err(failed("no thread for the store"))?,
-        load: load(cluster, directory.to_owned()),
+        load: load(cluster, directory.to_owned(), limits),
         keeps_files: false,
         remove_generation: Arc::new(move |generation| remove(&folder, generation)),
     })
@@ -77,14 +79,15 @@ fn anew(directory: &Path, generation: u64, limits: ReplicatedLimits) -> Result<K
     LsmStore::create(directory, generation, LsmOptions::default(), limits).map_err(DurableReason::Store)
 }
 
-/// Makes a fresh generation of a fetched snapshot, synced when it is given.
-fn load(cluster: ClusterId, directory: PathBuf) -> LoadState<ThreadedMachine> {
+/// Makes a fresh generation of a fetched snapshot that was made by these limits, synced when it is given.
+pub(super) fn load(cluster: ClusterId, directory: PathBuf, limits: ReplicatedLimits) -> LoadState<ThreadedMachine> {
     Arc::new(move |open, generation| {
         let text = |error: SnapshotError| error.to_string();
         let reader =
             open().map_err(|error| error.to_string()).and_then(|file| SnapshotReader::open(file).map_err(text))?;
         // Of which base it should be is known only when it is installed; what the file says is compared then.
-        let (base, limits) = (reader.header().base.clone(), reader.header().limits);
+        let base = reader.header().base.clone();
+        check_limits(&reader.header().limits, &limits).map_err(|error| error.to_string())?;
         let lost = |error: LsmOpenError| error.to_string();
         let loader = LsmLoader::create(&directory, generation, LsmOptions::default(), limits).map_err(lost)?;
         let file = open().map_err(|error| error.to_string())?;

@@ -7,6 +7,7 @@
 mod disk_store;
 
 use crate::beginning::Beginning;
+use crate::held_log::HeldLog;
 use crate::shell::storage::NamedSnapshot;
 use crate::snapshots::{Directory, LoadState, RemoveGeneration};
 use crate::state_machine::{Keeping, LocalMachine, ThreadedMachine};
@@ -220,9 +221,11 @@ fn open<R: RecoverySpec, M>(
             random: Box::new(rand::random::<u64>),
         };
         let Recovered { state: protocol, pump, report } = RecoveryBase::<R>::open(Box::new(vfs), options)?;
+        let metadata = pump.metadata().clone();
+        // Whatever refuses the start from here on, the log is stopped cleanly.
+        let log = HeldLog::new(pump, flush_linger(settings));
         let snapshots = snapshot_directory(directory);
-        let metadata = pump.metadata();
-        let named = metadata.snapshot.clone().map(|base| NamedSnapshot {
+        let named = metadata.snapshot.map(|base| NamedSnapshot {
             base,
             store_generation: metadata.store_generation,
             released: Position::ZERO,
@@ -231,11 +234,11 @@ fn open<R: RecoverySpec, M>(
         Ok(Beginning {
             incarnation: metadata.incarnation,
             start_counter: metadata.start_counter,
-            members: metadata.members.clone(),
+            members: metadata.members,
             state: protocol,
             machine,
             executed,
-            log: Some((pump, flush_linger(settings))),
+            log: Some(log),
             report: Some(report),
             snapshots: Directory { keeps_files, ..snapshots },
             load,

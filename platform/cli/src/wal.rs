@@ -6,6 +6,7 @@ mod report;
 use crate::arguments::Output;
 use crate::exit::{Exit, Failure, say, say_all};
 use clap::{Args, Subcommand};
+use quorate_framework::LOST_DATA;
 use quorate_raft::RaftRecord;
 use quorate_recovery::{CheckReport, DirectoryVfs, METADATA_FILE, Metadata, RecoveryError, StorageError, dump};
 use quorate_recovery_pbft::PbftRecord;
@@ -128,21 +129,22 @@ impl Refusal {
 }
 
 /// What to do, where the error itself does not say it.
-fn advice(error: &RecoveryError) -> Option<&'static str> {
-    match error {
+fn advice(error: &RecoveryError) -> Option<String> {
+    let advice = match error {
         RecoveryError::LogUnexpected(_) => {
-            Some("put back the metadata.dat that belongs to this log, or use `quorate cluster replace`")
+            format!("put back the metadata.dat that belongs to this log; without it, {LOST_DATA}")
         }
-        RecoveryError::Foreign { .. } => Some("put each file back where it belongs"),
-        RecoveryError::Version { .. } => Some("use the version of this program that wrote it"),
-        RecoveryError::Record { .. } | RecoveryError::Replay { .. } => Some(
-            "its checksum is right, so a program wrote it like this: keep a copy of the directory for a report, then use `quorate cluster replace`",
+        RecoveryError::Foreign { .. } => "put each file back where it belongs".to_owned(),
+        RecoveryError::Version { .. } => "use the version of this program that wrote it".to_owned(),
+        RecoveryError::Record { .. } | RecoveryError::Replay { .. } => format!(
+            "its checksum is right, so a program wrote it like this: keep a copy of the directory for a report; {LOST_DATA}"
         ),
         RecoveryError::Storage(StorageError::Io { .. }) => {
-            Some("nothing is known of the data: look after the disk or the rights, then check again")
+            "nothing is known of the data: look after the disk or the rights, then check again".to_owned()
         }
-        _ => None,
-    }
+        _ => return None,
+    };
+    Some(advice)
 }
 
 fn refused(directory: &Path, error: &RecoveryError) -> Failure {

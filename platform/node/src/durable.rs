@@ -16,7 +16,7 @@ use quorate_executor::lsm::LsmOpenError;
 use quorate_executor::snapshot::{MemoryLoader, Restore, SnapshotError, SnapshotName, SnapshotReader};
 use quorate_executor::{KvExecutor, MemoryStore};
 use quorate_framework::vfs::{Vfs, VfsFile};
-use quorate_framework::{ClusterId, Position, RecoverySpec, ReplicaId, SnapshotBase};
+use quorate_framework::{ClusterId, LOST_DATA, Position, RecoverySpec, ReplicaId, SnapshotBase};
 use quorate_recovery::{
     DirectoryVfs, FREE_SEGMENTS, FlushLinger, Identity, METADATA_FILE, Metadata, Recovered, RecoveryBase,
     RecoveryError, StartOptions, WalSettings, WalSync, current_boot,
@@ -45,9 +45,7 @@ pub enum DurableReason {
     #[error(transparent)]
     Recovery(#[from] RecoveryError),
     /// The snapshot that the metadata name.
-    #[error(
-        "the snapshot at {position} that metadata.dat names cannot be used: {error}; use `quorate cluster replace`"
-    )]
+    #[error("the snapshot at {position} that metadata.dat names cannot be used: {error}; {LOST_DATA}")]
     Snapshot {
         /// Its position.
         position: Position,
@@ -55,7 +53,7 @@ pub enum DurableReason {
         error: SnapshotError,
     },
     /// The store on disk.
-    #[error("{0}; use `quorate cluster replace`")]
+    #[error("{0}; {LOST_DATA}")]
     StoreLost(LsmOpenError),
     /// The store on disk, which may be fine another time.
     #[error(transparent)]

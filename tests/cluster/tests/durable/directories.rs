@@ -3,6 +3,7 @@
 use crate::durable;
 use crate::workload::Workload;
 use quorate_cluster_tests::{Cluster, Surroundings, quorate};
+use quorate_framework::LOST_DATA;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fs;
@@ -40,7 +41,7 @@ fn an_empty_or_missing_directory_is_refused_and_the_ways_out_are_named() {
     for data in [&missing, &empty] {
         let (code, said) = serve(&cluster, 1, data);
         assert_eq!(code, Some(2), "{said}");
-        for way in ["quorate init --bootstrap", "quorate cluster add", "quorate cluster replace"] {
+        for way in ["quorate init --bootstrap", LOST_DATA] {
             assert!(said.contains(way), "{said}");
         }
     }

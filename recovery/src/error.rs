@@ -166,3 +166,27 @@ pub enum RecoveryError {
     #[error("write-ahead log settings: {0}")]
     Settings(String),
 }
+
+impl RecoveryError {
+    /// Whether what was asked for is to blame: directory, identity, settings or program must be others before the same can work. If not,
+    /// they are right, and the data, the disk or the machine are not.
+    #[must_use]
+    pub fn is_bad_input(&self) -> bool {
+        match self {
+            RecoveryError::NotEmpty(_)
+            | RecoveryError::NotInitialised
+            | RecoveryError::Foreign { .. }
+            | RecoveryError::Version { .. }
+            | RecoveryError::Settings(_) => true,
+            RecoveryError::Storage(_)
+            | RecoveryError::Locked(_)
+            | RecoveryError::MetadataMissing(_)
+            | RecoveryError::MetadataDamaged { .. }
+            | RecoveryError::LogMissing { .. }
+            | RecoveryError::LogUnexpected(_)
+            | RecoveryError::Damaged { .. }
+            | RecoveryError::Record { .. }
+            | RecoveryError::Replay { .. } => false,
+        }
+    }
+}

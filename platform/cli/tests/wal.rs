@@ -237,7 +237,7 @@ fn damaged_or_missing_metadata_and_a_missing_log_are_told_with_what_to_do() {
     let folder = folder();
     let directory = text(folder.path());
     let empty = run(&["wal", "check", directory]);
-    assert_eq!(empty.code, 1);
+    assert_eq!(empty.code, 2);
     assert!(empty.err.contains("holds no replica") && empty.err.contains("quorate init --bootstrap"), "{}", empty.err);
     written(folder.path(), true);
     flip(folder.path(), "metadata.dat", 30);
@@ -300,7 +300,7 @@ fn records_of_another_protocol_are_read_with_its_own_words_and_unknown_ones_refu
     let other = folder();
     make(other.path(), &Identity { protocol: "paxos".to_owned(), ..raft() });
     let refused = run(&["wal", "check", text(other.path())]);
-    assert_eq!(refused.code, 1);
+    assert_eq!(refused.code, 2);
     assert!(
         refused.err.contains("the protocol is 'paxos', whose records this version does not know"),
         "{}",

@@ -5,13 +5,14 @@
 //! peer.
 
 mod disk_store;
+pub mod kept_state;
 
 use crate::beginning::Beginning;
 use crate::held_log::HeldLog;
 use crate::shell::storage::NamedSnapshot;
 use crate::snapshots::{Directory, LoadState, RemoveGeneration};
 use crate::state_machine::{Keeping, LocalMachine, ThreadedMachine};
-use quorate_config::{ClusterConfig, Settings, WalSync as ConfiguredSync};
+use quorate_config::{ClusterConfig, Settings, StoreKind, WalSync as ConfiguredSync};
 use quorate_executor::lsm::LsmOpenError;
 use quorate_executor::snapshot::{MemoryLoader, Restore, SnapshotError, SnapshotName, SnapshotReader};
 use quorate_executor::{KvExecutor, MemoryStore};
@@ -58,6 +59,25 @@ pub enum DurableReason {
     /// The store on disk, which may be fine another time.
     #[error(transparent)]
     Store(LsmOpenError),
+    /// The state that the metadata name is kept by another kind of store than the cluster file says.
+    #[error("this directory's state was kept by `\"store\": \"{kept_by}\"`; put that back into the cluster file")]
+    OtherStore {
+        /// The kind of store whose files are there.
+        kept_by: StoreKind,
+    },
+    /// No store's files hold the state that the metadata name.
+    #[error(
+        "metadata.dat names the state at position {position}, and neither {} nor {} is there; {LOST_DATA}",
+        .snapshot.display(), .generation.display()
+    )]
+    StateMissing {
+        /// The position.
+        position: Position,
+        /// The file in which a store in memory would have kept it.
+        snapshot: PathBuf,
+        /// The directory in which a store on disk would have kept it.
+        generation: PathBuf,
+    },
     /// What is there belongs to somebody else.
     #[error("{} is there, and it is no data directory of a replica: name an empty or a new one", .0.display())]
     NotEmpty(PathBuf),
@@ -71,16 +91,16 @@ pub enum DurableReason {
     },
 }
 
-impl DurableError {
-    /// Whether the disk or the machine is to blame, and not what was asked for.
+impl DurableReason {
+    /// Whether what was asked for is to blame, and not the data, the disk or the machine; see [`RecoveryError::is_bad_input`].
     #[must_use]
-    pub fn is_failure(&self) -> bool {
-        match &*self.reason {
-            DurableReason::Recovery(error) => matches!(error, RecoveryError::Storage(_)),
-            DurableReason::Snapshot { error, .. } => matches!(error, SnapshotError::File { source, .. }
-                if source.kind() != io::ErrorKind::NotFound),
-            DurableReason::NotEmpty(_) | DurableReason::StoreLost(_) => false,
-            DurableReason::Directory { .. } | DurableReason::Store(_) => true,
+    pub fn is_bad_input(&self) -> bool {
+        match self {
+            DurableReason::Recovery(error) => error.is_bad_input(),
+            DurableReason::Snapshot { error, .. } => matches!(error, SnapshotError::UnknownVersion { .. }),
+            DurableReason::Store(error) => matches!(error, LsmOpenError::KeysTooLong { .. }),
+            DurableReason::OtherStore { .. } | DurableReason::NotEmpty(_) => true,
+            DurableReason::StoreLost(_) | DurableReason::StateMissing { .. } | DurableReason::Directory { .. } => false,
         }
     }
 }
@@ -130,6 +150,9 @@ fn failed(what: &'static str) -> impl FnOnce(io::Error) -> DurableReason {
 pub fn initialize<R: RecoverySpec>(directory: &Path, identity: &Identity) -> Result<Metadata, DurableError> {
     let work = || -> Result<Metadata, DurableReason> {
         make_durably(directory).map_err(failed("it cannot be made"))?;
+        if let Some(kept) = kept_state::first_kept(directory).map_err(failed("it cannot be read"))? {
+            return Err(RecoveryError::NotEmpty(kept).into());
+        }
         if let Some(other) = anything_else(directory).map_err(failed("it cannot be read"))? {
             return Err(DurableReason::NotEmpty(other));
         }
@@ -151,7 +174,7 @@ fn make_durably(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A file in the directory that no replica makes. One of a replica is for `init` itself to judge.
+/// A file in the directory that no replica makes. Metadata and log of a replica are for `init` itself to judge.
 fn anything_else(directory: &Path) -> io::Result<Option<PathBuf>> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
@@ -166,7 +189,8 @@ fn anything_else(directory: &Path) -> io::Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// Refuses a directory in which no replica was made, before even a lock file is put there.
+/// Refuses a directory without metadata and log, before even a lock file is put there: no replica was made in it, or its metadata are
+/// missing beside the state that it kept.
 fn check_initialised(directory: &Path) -> Result<(), DurableReason> {
     if !directory.exists() {
         return Err(RecoveryError::NotInitialised.into());
@@ -179,7 +203,10 @@ fn check_initialised(directory: &Path) -> Result<(), DurableReason> {
             return Ok(());
         }
     }
-    Err(RecoveryError::NotInitialised.into())
+    match kept_state::first_kept(directory).map_err(failed("it cannot be read"))? {
+        Some(kept) => Err(RecoveryError::MetadataMissing(kept).into()),
+        None => Err(RecoveryError::NotInitialised.into()),
+    }
 }
 
 /// The state of a replica that was read back, and what belongs to its kind of store.
@@ -308,9 +335,10 @@ fn memory_machine(
     let executor = match named {
         None => KvExecutor::new(MemoryStore::new(), crate::settings::replicated_limits(settings)),
         Some(named) => {
-            let file = vfs
-                .open(&SnapshotName::Complete(position).path())
-                .map_err(|source| wrong(SnapshotError::File { what: "opening the snapshot", source }))?;
+            let file = vfs.open(&kept_state::snapshot_name(position)).map_err(|source| {
+                let found = wrong(SnapshotError::File { what: "opening the snapshot", source });
+                kept_state::unusable(directory, position, named.store_generation, StoreKind::Memory, found)
+            })?;
             let (executor, report) = restore_memory(file, cluster, &named.base).map_err(wrong)?;
             tracing::info!("state: {report}");
             executor

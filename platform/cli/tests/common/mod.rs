@@ -97,8 +97,13 @@ pub(crate) struct Process {
 
 impl Process {
     pub(crate) fn serve(config: &Path, id: u64, log: PathBuf) -> Process {
+        Process::serve_with(config, id, &[], log)
+    }
+
+    pub(crate) fn serve_with(config: &Path, id: u64, more: &[&str], log: PathBuf) -> Process {
         let child = quorate()
             .args(["serve", "--config", text(config), "--id", &id.to_string()])
+            .args(more)
             .stdout(Stdio::null())
             .stderr(File::create(&log).unwrap())
             .spawn()

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use quorate_framework::reply::REPLY_HEADER_BYTES;
 use quorate_framework::{
-    ConnectionId, Encoded, Lane, LinkId, MemberClaim, RandomSource, ReplicaId, ReplyHeader, Starts, limits,
+    ConnectionId, Encoded, LOST_DATA, Lane, LinkId, MemberClaim, RandomSource, ReplicaId, ReplyHeader, Starts, limits,
 };
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -189,7 +189,7 @@ impl Hub {
         if !self.starts.lock().admit(peer, claim) {
             let reason = format!(
                 "start {} of replica {peer}, incarnation {}, is not newer than another start of it that replica {} has seen: a copied \
-                 or rolled-back data directory; use `cluster replace`",
+                 or rolled-back data directory, and only the one of the latest start may go on; {LOST_DATA}",
                 claim.start_counter, claim.incarnation, self.identity.replica
             );
             return Err(Refusal { code: RefusalCode::CopiedIncarnation, reason });

@@ -277,9 +277,7 @@ async fn a_copied_data_directory_and_a_claim_the_node_will_not_have_are_refused(
     // Another process, with its own start nonce, on the same incarnation and start counter.
     let copy = Replica::start(configuration(2, &[(1, &address)]), bind().await.0);
     until("the copy's refusal", || copy.trouble(1).is_some_and(|trouble| trouble.contains("copied"))).await;
-    one.communicator
-        .handle()
-        .set_admission(Arc::new(|peer, _| Err(format!("{peer} is not bound: use `cluster replace`"))));
+    one.communicator.handle().set_admission(Arc::new(|peer, _| Err(format!("{peer} is not bound"))));
     let three = Replica::start(configuration(3, &[(1, &address)]), bind().await.0);
     until("the node's refusal", || three.trouble(1).is_some_and(|trouble| trouble.contains("3 is not bound"))).await;
     assert!(one.inbound.is_empty());

@@ -2,7 +2,7 @@
 
 use crate::identity::Identity;
 use crate::replicated_settings::{SettingDifference, describe_differences};
-use quorate_framework::{Position, ReplayError, Ticket, WireError};
+use quorate_framework::{LOST_DATA, Position, ReplayError, Ticket, WireError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -90,22 +90,21 @@ pub enum RecoveryError {
     NotEmpty(PathBuf),
     /// An empty directory.
     #[error(
-        "the data directory holds no replica: make it with `quorate init --bootstrap` (a new cluster), or use `quorate cluster add` \
-         or `quorate cluster replace` (an existing one)"
+        "the data directory holds no replica: `quorate init --bootstrap` makes one of a new cluster; of an existing one, {LOST_DATA}"
     )]
     NotInitialised,
     /// Segments without metadata.
-    #[error("metadata.dat is missing beside {}: term, vote and identity are lost; use `quorate cluster replace`", .0.display())]
+    #[error("metadata.dat is missing beside {}: term, vote and identity are lost; {LOST_DATA}", .0.display())]
     MetadataMissing(PathBuf),
     /// Metadata that cannot be read.
-    #[error("metadata.dat is damaged ({reason}): term, vote and identity are lost; use `quorate cluster replace`")]
+    #[error("metadata.dat is damaged ({reason}): term, vote and identity are lost; {LOST_DATA}")]
     MetadataDamaged {
         /// What is wrong.
         reason: String,
     },
     /// Metadata that says there is a log, and no segment with its first group.
     #[error(
-        "the log is missing: metadata.dat says it begins with group {first_group}, and no segment does; use `quorate cluster replace`"
+        "the log is missing: metadata.dat says it begins with group {first_group}, and no segment does; {LOST_DATA}"
     )]
     LogMissing {
         /// Sequence of the first live group.
@@ -145,7 +144,7 @@ pub enum RecoveryError {
         expected: u32,
     },
     /// Something that was synced is not there any more, or is not what was written.
-    #[error("{} at byte {offset}: {reason}. Nothing was changed; use `quorate cluster replace`", .file.display())]
+    #[error("{} at byte {offset}: {reason}. Nothing was changed; {LOST_DATA}", .file.display())]
     Damaged {
         /// The file.
         file: PathBuf,
@@ -177,4 +176,29 @@ pub enum RecoveryError {
     /// Settings that the format cannot hold.
     #[error("write-ahead log settings: {0}")]
     Settings(String),
+}
+
+impl RecoveryError {
+    /// Whether what was asked for is to blame: directory, identity, settings or program must be others before the same can work. If not,
+    /// they are right, and the data, the disk or the machine are not.
+    #[must_use]
+    pub fn is_bad_input(&self) -> bool {
+        match self {
+            RecoveryError::NotEmpty(_)
+            | RecoveryError::NotInitialised
+            | RecoveryError::Foreign { .. }
+            | RecoveryError::OtherSettings { .. }
+            | RecoveryError::Version { .. }
+            | RecoveryError::Settings(_) => true,
+            RecoveryError::Storage(_)
+            | RecoveryError::Locked(_)
+            | RecoveryError::MetadataMissing(_)
+            | RecoveryError::MetadataDamaged { .. }
+            | RecoveryError::LogMissing { .. }
+            | RecoveryError::LogUnexpected(_)
+            | RecoveryError::Damaged { .. }
+            | RecoveryError::Record { .. }
+            | RecoveryError::Replay { .. } => false,
+        }
+    }
 }

@@ -83,4 +83,4 @@ pub use settings::{
     WalSettings, WalSync,
 };
 pub use submission::{MetadataChange, Submission, WalItem};
-pub use writer_loop::{FlushLinger, SubmitError, WalEvent, WalFigures, WalWriterLoop};
+pub use writer_loop::{FlushLinger, NoThread, SubmitError, WalEvent, WalFigures, WalWriterLoop};

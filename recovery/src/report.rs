@@ -1,6 +1,6 @@
 //! What a start found and did.
 
-use quorate_framework::{Incarnation, Position};
+use quorate_framework::{Incarnation, LOST_DATA, Position};
 use serde::Serialize;
 use std::fmt;
 use std::time::Duration;
@@ -54,8 +54,8 @@ impl fmt::Display for RecoveryReport {
         if let Some(incarnation) = self.incarnation_given_up {
             write!(
                 formatter,
-                "; the machine was booted while the log was not synced: incarnation {incarnation} is given up, \
-                 use `quorate cluster replace`"
+                "; the machine was booted while the log was not synced: incarnation {incarnation} is given up; \
+                 {LOST_DATA}"
             )?;
         }
         self.anomalies.iter().try_for_each(|anomaly| write!(formatter, "; {anomaly}"))

@@ -9,9 +9,10 @@ use crate::pump::Pump;
 use crate::settings::{PENDING_BYTES, PENDING_SUBMISSIONS};
 use crate::submission::Submission;
 use quorate_framework::{RecoverySpec, Ticket};
+use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
@@ -57,6 +58,22 @@ pub enum SubmitError {
     Ended(#[from] StorageError),
 }
 
+/// The operating system gave no thread for a writer. Nothing was written; the log is given back.
+#[derive(Error)]
+#[error("no thread for the write-ahead log: {source}")]
+pub struct NoThread<S> {
+    /// The log, as it was.
+    pub pump: Box<Pump<S>>,
+    /// What the operating system says.
+    pub source: io::Error,
+}
+
+impl<S> fmt::Debug for NoThread<S> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("NoThread").field("source", &self.source).finish_non_exhaustive()
+    }
+}
+
 /// Figures of a writer since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WalFigures {
@@ -89,20 +106,41 @@ impl<S: RecoverySpec + Send + 'static> WalWriterLoop<S> {
     /// Starts the thread. `tell` is called on it, once per durable group in order, and once if writing fails; it must be quick.
     ///
     /// # Errors
-    /// The operating system's, if it gives no thread.
+    /// [`NoThread`], with the log.
     pub fn start(
         pump: Pump<S>,
         linger: FlushLinger,
         tell: impl FnMut(WalEvent) + Send + 'static,
-    ) -> io::Result<WalWriterLoop<S>> {
+    ) -> Result<WalWriterLoop<S>, NoThread<S>> {
+        WalWriterLoop::start_on(thread::Builder::new().name("wal-writer".to_owned()), pump, linger, tell)
+    }
+
+    fn start_on(
+        thread: thread::Builder,
+        pump: Pump<S>,
+        linger: FlushLinger,
+        tell: impl FnMut(WalEvent) + Send + 'static,
+    ) -> Result<WalWriterLoop<S>, NoThread<S>> {
         let bounds = InboxBounds { items: PENDING_SUBMISSIONS, bytes: PENDING_BYTES };
         let shared = Arc::new(Shared {
             inbox: Inbox::new(bounds),
             progress: Arc::new(Progress::new()),
             figures: Mutex::new(WalFigures::default()),
         });
-        let writer = Writer { shared: Arc::clone(&shared), pump: Some(pump), linger, tell: Box::new(tell) };
-        let thread = std::thread::Builder::new().name("wal-writer".to_owned()).spawn(move || writer.run())?;
+        // A thread that is not given drops what it was to own, so the log waits for it outside.
+        let pump = Arc::new(Mutex::new(Some(pump)));
+        let (owner, handed_over) = (Arc::clone(&shared), Arc::clone(&pump));
+        let run = move || {
+            let pump = take(&handed_over);
+            Writer { shared: owner, pump, linger, tell: Box::new(tell) }.run()
+        };
+        let thread = match thread.spawn(run) {
+            Ok(thread) => thread,
+            Err(source) => {
+                let pump = take(&pump).expect("only a thread that was given takes it");
+                return Err(NoThread { pump: Box::new(pump), source });
+            }
+        };
         Ok(WalWriterLoop { shared, thread: Some(thread) })
     }
 
@@ -155,6 +193,10 @@ impl<S: RecoverySpec + Send + 'static> WalWriterLoop<S> {
             Some(Err(_)) | None => Err(StorageError::Ended),
         }
     }
+}
+
+fn take<T>(slot: &Mutex<Option<T>>) -> Option<T> {
+    slot.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
 impl<S> Drop for WalWriterLoop<S> {
@@ -264,3 +306,7 @@ impl<S: RecoverySpec> Writer<S> {
 fn queue<S: RecoverySpec>(items: &mut Vec<Submission<S>>, pump: &mut Pump<S>) -> Result<(), StorageError> {
     items.drain(..).try_for_each(|submission| pump.submit(submission))
 }
+
+#[cfg(test)]
+#[path = "writer_loop_tests.rs"]
+mod tests;

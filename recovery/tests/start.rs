@@ -4,7 +4,7 @@
 mod support;
 
 use quorate_framework::vfs::Vfs;
-use quorate_framework::{ClusterId, Incarnation, MemberVector, Position, ReplicaId, SnapshotBase, Ticket};
+use quorate_framework::{ClusterId, Incarnation, LOST_DATA, MemberVector, Position, ReplicaId, SnapshotBase, Ticket};
 use quorate_recovery::{
     BootId, Identity, MetadataChange, RecoveryBase, RecoveryError, StartOptions, StorageError, Submission, check,
     describe_differences,
@@ -241,6 +241,8 @@ fn without_syncs_a_killed_process_loses_nothing_and_a_booted_machine_makes_a_new
     disk.kill();
     let booted = start(BootId([2; 16]));
     assert_eq!(booted.report.incarnation_given_up, Some(incarnation));
+    let told = format!("not synced: incarnation {incarnation} is given up; {LOST_DATA}");
+    assert!(booted.report.to_string().ends_with(&told), "{}", booted.report);
     assert_ne!(booted.pump.metadata().incarnation, incarnation);
     assert_eq!((booted.pump.metadata().members.clone(), booted.pump.metadata().start_counter), (None, 1));
     let kept = booted.pump.metadata().incarnation;

@@ -5,14 +5,16 @@ use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The exit codes of the command.
+/// The exit codes of the command. Where a start or a look at a data directory is refused, the errors themselves say which of 1 and 2 it
+/// is, by `is_bad_input`: damaged or lost data, a disk, or a port or directory in use is a failure; the wrong directory, id, settings or
+/// program is bad input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Done.
     Ok = 0,
-    /// Tried, and it did not work.
+    /// What was asked for is right, and it did not work.
     Failed = 1,
-    /// Not tried: the user must change something first.
+    /// What the user typed or configured must change first.
     BadInput = 2,
     /// Tried, and it may have worked.
     OutcomeUnknown = 4,
@@ -32,6 +34,11 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
+    /// Bad input, or something that did not work.
+    pub(crate) fn new(is_bad_input: bool, text: impl Display) -> Failure {
+        if is_bad_input { Failure::bad_input(text) } else { Failure::failed(text) }
+    }
+
     /// Something was tried and did not work.
     pub(crate) fn failed(text: impl Display) -> Failure {
         Failure { exit: Exit::Failed, text: text.to_string() }

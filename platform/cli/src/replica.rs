@@ -34,8 +34,5 @@ fn options(arguments: &ReplicaArguments) -> ServeOptions {
 }
 
 fn failure(error: ServeError) -> Failure {
-    match error.exit_code() {
-        2 => Failure::bad_input(error),
-        _ => Failure::failed(error),
-    }
+    Failure::new(error.exit_code() == 2, error)
 }

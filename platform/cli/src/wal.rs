@@ -6,6 +6,8 @@ mod report;
 use crate::arguments::Output;
 use crate::exit::{Exit, Failure, say, say_all};
 use clap::{Args, Subcommand};
+use quorate_framework::LOST_DATA;
+use quorate_node::durable::{DurableReason, kept_state};
 use quorate_raft::RaftRecord;
 use quorate_recovery::{CheckReport, DirectoryVfs, METADATA_FILE, Metadata, RecoveryError, StorageError, dump};
 use quorate_recovery_pbft::PbftRecord;
@@ -25,12 +27,14 @@ pub(crate) enum WalCommand {
     /// Read the log and the metadata of a data directory as a start would, and say whether they would be accepted
     #[command(after_help = "Example:\n  quorate wal check data/replica-1\n\n\
         Changes nothing. Meant for a replica that is not running: what a running one is just writing may look torn.\n\
-        Snapshots and the store are not looked at.\n\nExit codes: 0 a start would accept log and metadata, 1 it would not (the message says where the damage is and what to do), 2 bad input")]
+        The snapshot that the metadata name is read whole. Of a store on disk it is only said whether it is there.\n\n\
+        Exit codes: 0 a start would accept what was read, 1 it would not: something is damaged or lost (the message says where, and what to \
+        do), 2 bad input: no directory, or not one of a replica that this version knows")]
     Check(DirectoryArguments),
     /// Show every record of the log, also those before a damage
     #[command(after_help = "Examples:\n  quorate wal dump data/replica-1\n  \
         quorate wal dump data/replica-1 --output json    (one JSON object a line)\n\n\
-        Changes nothing. Exit codes: 0 the log is whole, 1 it is damaged (what lies before the damage was shown), 2 bad input")]
+        Changes nothing. Exit codes: 0 the log is whole, 1 it is damaged or lost (what lies before the damage was shown), 2 bad input")]
     Dump(DirectoryArguments),
 }
 
@@ -55,6 +59,7 @@ pub(crate) fn run(command: &WalCommand) -> Result<Exit, Failure> {
 
 /// What is looked at, and how its records are read.
 struct Subject {
+    directory: PathBuf,
     vfs: DirectoryVfs,
     /// None if there is none that can be read: the check will say why.
     metadata: Option<Metadata>,
@@ -74,7 +79,7 @@ fn open(directory: &Path) -> Result<Subject, Failure> {
     let read = File::open(directory.join(METADATA_FILE))
         .and_then(|file| file.take(METADATA_BYTES_MAX).read_to_end(&mut bytes));
     let metadata = read.ok().and_then(|_| Metadata::decode(&bytes).ok());
-    Ok(Subject { vfs, metadata, is_in_use: is_in_use(directory) })
+    Ok(Subject { directory: directory.to_owned(), vfs, metadata, is_in_use: is_in_use(directory) })
 }
 
 /// Whether a replica holds the directory's lock. Makes no lock file, and gives the lock back at once.
@@ -87,10 +92,19 @@ fn is_in_use(directory: &Path) -> bool {
 fn look(subject: &Subject, show: &mut dyn FnMut(&dyn Shown)) -> Result<CheckReport, Refusal> {
     // Without metadata no record is read.
     let protocol = subject.metadata.as_ref().map_or(quorate_recovery_raft::PROTOCOL, |metadata| &metadata.protocol);
-    match protocol {
-        quorate_recovery_raft::PROTOCOL => Ok(dump::<RaftRecord>(&subject.vfs, None, &mut |record| show(&record))?),
-        quorate_recovery_pbft::PROTOCOL => Ok(dump::<PbftRecord>(&subject.vfs, None, &mut |record| show(&record))?),
-        other => Err(Refusal::Protocol(other.to_owned())),
+    let looked = match protocol {
+        quorate_recovery_raft::PROTOCOL => dump::<RaftRecord>(&subject.vfs, None, &mut |record| show(&record)),
+        quorate_recovery_pbft::PROTOCOL => dump::<PbftRecord>(&subject.vfs, None, &mut |record| show(&record)),
+        other => return Err(Refusal::Protocol(other.to_owned())),
+    };
+    looked.map_err(|error| Refusal::Recovery(beside_a_state(error, &subject.directory)))
+}
+
+/// No replica was made here, unless one has left its state: then its metadata are missing, as a start says, too.
+fn beside_a_state(error: RecoveryError, directory: &Path) -> RecoveryError {
+    match (error, kept_state::first_kept(directory)) {
+        (RecoveryError::NotInitialised, Ok(Some(kept))) => RecoveryError::MetadataMissing(kept),
+        (error, _) => error,
     }
 }
 
@@ -100,12 +114,8 @@ enum Refusal {
     Recovery(RecoveryError),
     /// The records are not known here.
     Protocol(String),
-}
-
-impl From<RecoveryError> for Refusal {
-    fn from(error: RecoveryError) -> Refusal {
-        Refusal::Recovery(error)
-    }
+    /// The state that the metadata name.
+    State(DurableReason),
 }
 
 impl Refusal {
@@ -119,30 +129,38 @@ impl Refusal {
             Refusal::Protocol(name) => format!(
                 "{METADATA_FILE}: the protocol is '{name}', whose records this version does not know; use the version that wrote them"
             ),
+            Refusal::State(reason) => reason.to_string(),
         }
     }
 
+    /// By the rule of [`Exit`].
     fn failure(&self, directory: &Path) -> Failure {
-        Failure::failed(format_args!("{}: {}", directory.display(), self.text()))
+        let is_bad_input = match self {
+            Refusal::Recovery(error) => error.is_bad_input(),
+            Refusal::Protocol(_) => true,
+            Refusal::State(reason) => reason.is_bad_input(),
+        };
+        Failure::new(is_bad_input, format_args!("{}: {}", directory.display(), self.text()))
     }
 }
 
 /// What to do, where the error itself does not say it.
-fn advice(error: &RecoveryError) -> Option<&'static str> {
-    match error {
+fn advice(error: &RecoveryError) -> Option<String> {
+    let advice = match error {
         RecoveryError::LogUnexpected(_) => {
-            Some("put back the metadata.dat that belongs to this log, or use `quorate cluster replace`")
+            format!("put back the metadata.dat that belongs to this log; without it, {LOST_DATA}")
         }
-        RecoveryError::Foreign { .. } => Some("put each file back where it belongs"),
-        RecoveryError::Version { .. } => Some("use the version of this program that wrote it"),
-        RecoveryError::Record { .. } | RecoveryError::Replay { .. } => Some(
-            "its checksum is right, so a program wrote it like this: keep a copy of the directory for a report, then use `quorate cluster replace`",
+        RecoveryError::Foreign { .. } => "put each file back where it belongs".to_owned(),
+        RecoveryError::Version { .. } => "use the version of this program that wrote it".to_owned(),
+        RecoveryError::Record { .. } | RecoveryError::Replay { .. } => format!(
+            "its checksum is right, so a program wrote it like this: keep a copy of the directory for a report; {LOST_DATA}"
         ),
         RecoveryError::Storage(StorageError::Io { .. }) => {
-            Some("nothing is known of the data: look after the disk or the rights, then check again")
+            "nothing is known of the data: look after the disk or the rights, then check again".to_owned()
         }
-        _ => None,
-    }
+        _ => return None,
+    };
+    Some(advice)
 }
 
 fn refused(directory: &Path, error: &RecoveryError) -> Failure {
@@ -151,10 +169,15 @@ fn refused(directory: &Path, error: &RecoveryError) -> Failure {
 
 fn check_directory(arguments: &DirectoryArguments) -> Result<Exit, Failure> {
     let subject = open(&arguments.directory)?;
-    let checked = look(&subject, &mut |_| {});
+    let checked = look(&subject, &mut |_| {}).and_then(|found| {
+        let state = kept_state::look(&subject.directory, &found.metadata).map_err(Refusal::State)?;
+        Ok((found, state))
+    });
     match (&checked, arguments.output) {
-        (Ok(found), Output::Text) => say_all(&report::text(found, subject.is_in_use)),
-        (Ok(found), Output::Json) => say(format_args!("{:#}", report::json(found, subject.is_in_use))),
+        (Ok((found, state)), Output::Text) => say_all(&report::text(found, state.as_ref(), subject.is_in_use)),
+        (Ok((found, state)), Output::Json) => {
+            say(format_args!("{:#}", report::json(found, state.as_ref(), subject.is_in_use)));
+        }
         (Err(refusal), Output::Json) => say(format_args!("{:#}", report::refused(refusal, subject.is_in_use))),
         (Err(_), Output::Text) => {}
     }

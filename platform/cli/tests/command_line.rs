@@ -1,8 +1,12 @@
 //! The command line itself: help, usage errors in one line, exit codes (cases V27, B64, B72).
 
+#![allow(clippy::unwrap_used)] // Helpers of tests are tests, too.
+
 mod common;
 
 use common::run;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 const COMMANDS: &[&[&str]] = &[
     &[],
@@ -39,6 +43,38 @@ fn help_and_version_go_to_stdout_with_exit_code_0() {
     let shown = run(&["--version"]);
     assert_eq!((shown.code, shown.err.as_str()), (0, ""));
     assert!(shown.out.starts_with(&format!("quorate {} (commit ", env!("CARGO_PKG_VERSION"))), "{}", shown.out);
+}
+
+/// The Rust sources below a folder.
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let is_hidden = path.file_name().is_some_and(|name| name == "target" || name.as_encoded_bytes()[0] == b'.');
+        if path.is_dir() && !is_hidden {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn every_command_that_a_message_names_exists() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let (mut files, mut named) = (Vec::new(), 0);
+    sources(&root, &mut files);
+    // Put together, so that this file does not name one.
+    let begin = concat!('`', "quorate ");
+    for file in files {
+        let text = fs::read_to_string(&file).unwrap();
+        for rest in text.split(begin).skip(1) {
+            let words = rest.split(|letter: char| !letter.is_ascii_lowercase() && letter != ' ').next().unwrap();
+            let command: Vec<&str> = words.split_whitespace().take(2).collect();
+            assert!(COMMANDS.contains(&&command[..]), "{}: quorate {}", file.display(), command.join(" "));
+            named += 1;
+        }
+    }
+    assert!(named > 20, "{named}");
 }
 
 #[test]

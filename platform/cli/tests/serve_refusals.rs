@@ -4,8 +4,9 @@
 
 mod common;
 
-use common::{Process, Ran, cluster_file, folder, run, text};
-use serde_json::Value;
+use common::{Process, Ran, cluster_file, durable_cluster_file, folder, run, text};
+use quorate_framework::LOST_DATA;
+use serde_json::{Value, json};
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
@@ -20,6 +21,12 @@ fn names(folder: &Path) -> Vec<String> {
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
+}
+
+/// A port of the first replica.
+fn port(config: &Path, key: &str) -> u16 {
+    let file: Value = serde_json::from_str(&fs::read_to_string(config).unwrap()).unwrap();
+    file["replicas"][0][key].as_u64().unwrap() as u16
 }
 
 #[test]
@@ -48,7 +55,7 @@ fn a_durable_replica_without_data_is_refused_and_the_ways_out_are_named() {
         assert_eq!(made.code, 0, "{}", made.err);
         let refused = serve(&config, &["--id", "1"]);
         assert_eq!(refused.code, 2, "{}", refused.err);
-        for said in ["holds no replica", "quorate init --bootstrap", "cluster add", "cluster replace", "replica-1"] {
+        for said in ["holds no replica", "quorate init --bootstrap", LOST_DATA, "replica-1"] {
             assert!(refused.err.contains(said), "{said}: {}", refused.err);
         }
     }
@@ -90,15 +97,42 @@ fn the_directory_of_a_durable_replica_is_not_ignored_in_silence() {
 fn a_port_in_use_is_named_with_what_it_was_for() {
     let folder = folder();
     let config = cluster_file(folder.path(), 1);
-    let file: Value = serde_json::from_str(&fs::read_to_string(&config).unwrap()).unwrap();
     for (key, role) in [("http_port", "HTTP"), ("port", "peers and clients")] {
-        let port = file["replicas"][0][key].as_u64().unwrap() as u16;
+        let port = port(&config, key);
         // If another test has taken it meanwhile, it is in use all the same.
         let _busy = TcpListener::bind(("127.0.0.1", port));
         let refused = serve(&config, &["--id", "1"]);
         assert_eq!(refused.code, 1, "{}", refused.err);
         let last = refused.err.lines().last().unwrap();
         assert!(last.contains(&format!("port {port} ({role} of replica 1)")), "{last}");
+    }
+}
+
+#[test]
+fn a_start_that_a_busy_port_refuses_leaves_a_log_that_was_stopped_cleanly() {
+    for wal_sync in ["always", "never"] {
+        let folder = folder();
+        let config = durable_cluster_file(folder.path(), 1, &json!({ "wal_sync": wal_sync }));
+        let made = run(&["init", "--bootstrap", "--config", text(&config), "--id", "1"]);
+        assert_eq!(made.code, 0, "{}", made.err);
+        let data = folder.path().join("quorate-data/replica-1");
+        for (starts, (key, role)) in (1..).zip([("port", "peers and clients"), ("http_port", "HTTP")]) {
+            let port = port(&config, key);
+            // If another test has taken it meanwhile, it is in use all the same.
+            let _busy = TcpListener::bind(("127.0.0.1", port));
+            let refused = serve(&config, &["--id", "1"]);
+            assert_eq!(refused.code, 1, "{}", refused.err);
+            let last = refused.err.lines().last().unwrap();
+            assert!(last.contains(&format!("port {port} ({role} of replica 1)")), "the first error is told: {last}");
+            let checked = run(&["wal", "check", text(&data)]);
+            assert_eq!(checked.code, 0, "{}", checked.err);
+            for line in [
+                format!(", started {starts} times\n"),
+                format!("last run     wal_sync {wal_sync}, stopped cleanly: yes\n"),
+            ] {
+                assert!(checked.out.contains(&line), "{line}: {}", checked.out);
+            }
+        }
     }
 }
 

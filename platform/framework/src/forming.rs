@@ -14,6 +14,7 @@
 use crate::control;
 use crate::event::MemberVector;
 use crate::ids::{Digest, Incarnation, ReplicaId};
+use crate::lost_data::LOST_DATA;
 use crate::starts::Starts;
 use crate::wire::WireError;
 use serde::{Deserialize, Serialize};
@@ -211,7 +212,7 @@ impl Forming {
             let bound = vector.get(&self.replica).map_or_else(|| "no incarnation".to_owned(), ToString::to_string);
             return FormingStatus::Unbound {
                 reason: format!(
-                    "the cluster is formed with {bound} as replica {}, this process is {}: use `quorate cluster replace`",
+                    "the cluster is formed with {bound} as replica {}, this process is {}; {LOST_DATA}",
                     self.replica, self.claim.incarnation
                 ),
             };
@@ -230,7 +231,7 @@ impl Forming {
                 peer,
                 format!(
                     "incarnation {} of replica {peer} was seen with start {} or later from another process: its data directory \
-                     was copied or rolled back; use `quorate cluster replace`",
+                     was copied or rolled back, and only the one of the latest start may go on; {LOST_DATA}",
                     claim.incarnation, claim.start_counter
                 ),
             ));

@@ -114,7 +114,12 @@ fn a_restarted_replica_learns_that_it_is_unbound_and_never_takes_such_a_vector()
     let all = vector(&[(1, 10), (2, 20), (3, 30)]);
     restarted.message(id(1), FormingMessage::Vector { vector: all, elected: true }, &mut effects);
     assert_eq!(effects, []);
-    assert!(matches!(restarted.status(), FormingStatus::Unbound { .. }));
+    let reason = format!(
+        "the cluster is formed with {} as replica 3, this process is {}; {LOST_DATA}",
+        Incarnation(30),
+        Incarnation(31)
+    );
+    assert_eq!(restarted.status(), FormingStatus::Unbound { reason });
 }
 
 #[test]
@@ -150,10 +155,12 @@ fn a_copied_directory_is_refused_and_a_plain_restart_is_not() {
     forming.link_down(id(2), &mut effects);
     effects.clear();
     forming.link_up(id(2), MemberClaim { start_nonce: 99, ..claim(20) }, &mut effects);
-    assert!(
-        matches!(effects[..], [FormingEffect::Refuse(ReplicaId(2), _)]),
-        "same counter, another start: {effects:?}"
+    let reason = format!(
+        "incarnation {} of replica 2 was seen with start 1 or later from another process: its data directory was copied or rolled back, \
+         and only the one of the latest start may go on; {LOST_DATA}",
+        Incarnation(20)
     );
+    assert_eq!(effects, [FormingEffect::Refuse(id(2), reason)], "same counter, another start");
 
     effects.clear();
     forming.link_up(id(2), MemberClaim { start_nonce: 98, start_counter: 2, ..claim(20) }, &mut effects);

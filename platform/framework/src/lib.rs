@@ -16,6 +16,7 @@ pub mod execution;
 pub mod forming;
 pub mod ids;
 pub mod limits;
+pub mod lost_data;
 pub mod performance;
 pub mod proposal;
 pub mod recovery;
@@ -38,6 +39,7 @@ pub use forming::{Forming, FormingEffect, FormingMessage, FormingStatus, MemberC
 pub use ids::{
     BlockId, ClusterId, ConnectionId, Digest, Incarnation, LinkId, Position, ReplicaId, Sequence, SessionId,
 };
+pub use lost_data::LOST_DATA;
 pub use performance::{LoadBatch, LoadFigures, PerformanceManager};
 pub use proposal::{
     Accepted, Operation, OperationError, OperationId, Origin, Proposal, Read, ReadConsistency, Refusal,

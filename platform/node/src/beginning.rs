@@ -1,6 +1,7 @@
 //! What a replica begins with: what it was before, or nothing.
 
 use crate::durable::load_memory;
+use crate::held_log::HeldLog;
 use crate::settings::replicated_limits;
 use crate::shell::storage::NamedSnapshot;
 use crate::snapshots::{Directory, LoadState, RemoveGeneration, Scratch};
@@ -9,7 +10,7 @@ use quorate_config::Settings;
 use quorate_executor::{KvExecutor, MemoryStore};
 use quorate_framework::vfs::Vfs;
 use quorate_framework::{ClusterId, Incarnation, MemberVector, Position, RecoverySpec};
-use quorate_recovery::{FlushLinger, Pump, RecoveryReport};
+use quorate_recovery::RecoveryReport;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ pub struct Beginning<R: RecoverySpec, M> {
     /// The position whose effects its state holds.
     pub executed: Position,
     /// The log; none with recovery off.
-    pub log: Option<(Pump<R>, FlushLinger)>,
+    pub log: Option<HeldLog<R>>,
     /// What was recovered; none with recovery off.
     pub report: Option<RecoveryReport>,
     /// Where snapshots are kept.

@@ -5,17 +5,21 @@
 //! peer.
 
 mod disk_store;
+mod error;
+pub mod kept_state;
 #[cfg(test)]
 mod limits_tests;
 
+pub use error::{DurableError, DurableReason};
+
 use crate::beginning::Beginning;
-use crate::replicated_settings::{OtherLimits, check_limits};
+use crate::held_log::HeldLog;
+use crate::replicated_settings::check_limits;
 use crate::settings::{replicated_limits, replicated_settings};
 use crate::shell::storage::NamedSnapshot;
 use crate::snapshots::{Directory, LoadState, RemoveGeneration};
 use crate::state_machine::{Keeping, LocalMachine, ThreadedMachine};
-use quorate_config::{ClusterConfig, Settings, WalSync as ConfiguredSync};
-use quorate_executor::lsm::LsmOpenError;
+use quorate_config::{ClusterConfig, Settings, StoreKind, WalSync as ConfiguredSync};
 use quorate_executor::snapshot::{MemoryLoader, Restore, SnapshotError, SnapshotName, SnapshotReader};
 use quorate_executor::{KvExecutor, MemoryStore, ReplicatedLimits};
 use quorate_framework::vfs::{Vfs, VfsFile};
@@ -29,74 +33,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use thiserror::Error;
-
-/// Why a durable replica cannot start from its directory, or why none can be made there.
-#[derive(Debug, Error)]
-#[error("data directory {}: {reason}", .directory.display())]
-pub struct DurableError {
-    /// The directory.
-    pub directory: PathBuf,
-    /// What is wrong.
-    pub reason: Box<DurableReason>,
-}
-
-/// What is wrong with a data directory.
-#[derive(Debug, Error)]
-pub enum DurableReason {
-    /// Metadata or log.
-    #[error(transparent)]
-    Recovery(#[from] RecoveryError),
-    /// The snapshot that the metadata name.
-    #[error(
-        "the snapshot at {position} that metadata.dat names cannot be used: {error}; use `quorate cluster replace`"
-    )]
-    Snapshot {
-        /// Its position.
-        position: Position,
-        /// What is wrong.
-        error: SnapshotError,
-    },
-    /// The store on disk.
-    #[error("{0}; use `quorate cluster replace`")]
-    StoreLost(LsmOpenError),
-    /// The store on disk, which may be fine another time.
-    #[error(transparent)]
-    Store(LsmOpenError),
-    /// A state that does not belong to the metadata.
-    #[error("the state at {position} does not belong to metadata.dat: {error}; use `quorate cluster replace`")]
-    OtherLimits {
-        /// Its position.
-        position: Position,
-        /// What differs.
-        error: OtherLimits,
-    },
-    /// What is there belongs to somebody else.
-    #[error("{} is there, and it is no data directory of a replica: name an empty or a new one", .0.display())]
-    NotEmpty(PathBuf),
-    /// The operating system refused something.
-    #[error("{what}: {source}")]
-    Directory {
-        /// What was tried.
-        what: &'static str,
-        /// What the operating system says.
-        source: io::Error,
-    },
-}
-
-impl DurableError {
-    /// Whether the disk or the machine is to blame, and not what was asked for.
-    #[must_use]
-    pub fn is_failure(&self) -> bool {
-        match &*self.reason {
-            DurableReason::Recovery(error) => matches!(error, RecoveryError::Storage(_)),
-            DurableReason::Snapshot { error, .. } => matches!(error, SnapshotError::File { source, .. }
-                if source.kind() != io::ErrorKind::NotFound),
-            DurableReason::NotEmpty(_) | DurableReason::StoreLost(_) | DurableReason::OtherLimits { .. } => false,
-            DurableReason::Directory { .. } | DurableReason::Store(_) => true,
-        }
-    }
-}
 
 /// Whose data a replica of a cluster file has.
 #[must_use]
@@ -145,6 +81,9 @@ fn failed(what: &'static str) -> impl FnOnce(io::Error) -> DurableReason {
 pub fn initialize<R: RecoverySpec>(directory: &Path, identity: &Identity) -> Result<Metadata, DurableError> {
     let work = || -> Result<Metadata, DurableReason> {
         make_durably(directory).map_err(failed("it cannot be made"))?;
+        if let Some(kept) = kept_state::first_kept(directory).map_err(failed("it cannot be read"))? {
+            return Err(RecoveryError::NotEmpty(kept).into());
+        }
         if let Some(other) = anything_else(directory).map_err(failed("it cannot be read"))? {
             return Err(DurableReason::NotEmpty(other));
         }
@@ -166,7 +105,7 @@ fn make_durably(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A file in the directory that no replica makes. One of a replica is for `init` itself to judge.
+/// A file in the directory that no replica makes. Metadata and log of a replica are for `init` itself to judge.
 fn anything_else(directory: &Path) -> io::Result<Option<PathBuf>> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
@@ -181,7 +120,8 @@ fn anything_else(directory: &Path) -> io::Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// Refuses a directory in which no replica was made, before even a lock file is put there.
+/// Refuses a directory without metadata and log, before even a lock file is put there: no replica was made in it, or its metadata are
+/// missing beside the state that it kept.
 fn check_initialised(directory: &Path) -> Result<(), DurableReason> {
     if !directory.exists() {
         return Err(RecoveryError::NotInitialised.into());
@@ -194,7 +134,10 @@ fn check_initialised(directory: &Path) -> Result<(), DurableReason> {
             return Ok(());
         }
     }
-    Err(RecoveryError::NotInitialised.into())
+    match kept_state::first_kept(directory).map_err(failed("it cannot be read"))? {
+        Some(kept) => Err(RecoveryError::MetadataMissing(kept).into()),
+        None => Err(RecoveryError::NotInitialised.into()),
+    }
 }
 
 /// The state of a replica that was read back, and what belongs to its kind of store.
@@ -234,9 +177,11 @@ fn open<R: RecoverySpec, M>(
             random: Box::new(rand::random::<u64>),
         };
         let Recovered { state: protocol, pump, report } = RecoveryBase::<R>::open(Box::new(vfs), options)?;
+        let metadata = pump.metadata().clone();
+        // Whatever refuses the start from here on, the log is stopped cleanly.
+        let log = HeldLog::new(pump, flush_linger(settings));
         let snapshots = snapshot_directory(directory);
-        let metadata = pump.metadata();
-        let named = metadata.snapshot.clone().map(|base| NamedSnapshot {
+        let named = metadata.snapshot.map(|base| NamedSnapshot {
             base,
             store_generation: metadata.store_generation,
             released: Position::ZERO,
@@ -245,11 +190,11 @@ fn open<R: RecoverySpec, M>(
         Ok(Beginning {
             incarnation: metadata.incarnation,
             start_counter: metadata.start_counter,
-            members: metadata.members.clone(),
+            members: metadata.members,
             state: protocol,
             machine,
             executed,
-            log: Some((pump, flush_linger(settings))),
+            log: Some(log),
             report: Some(report),
             snapshots: Directory { keeps_files, ..snapshots },
             load,
@@ -322,9 +267,10 @@ fn memory_machine(
     let executor = match named {
         None => KvExecutor::new(MemoryStore::new(), limits),
         Some(named) => {
-            let file = vfs
-                .open(&SnapshotName::Complete(position).path())
-                .map_err(|source| wrong(SnapshotError::File { what: "opening the snapshot", source }))?;
+            let file = vfs.open(&kept_state::snapshot_name(position)).map_err(|source| {
+                let found = wrong(SnapshotError::File { what: "opening the snapshot", source });
+                kept_state::unusable(directory, position, named.store_generation, StoreKind::Memory, found)
+            })?;
             let (executor, report) = restore_memory(file, cluster, &named.base).map_err(wrong)?;
             check_limits(executor.limits(), &limits).map_err(|error| DurableReason::OtherLimits { position, error })?;
             tracing::info!("state: {report}");

@@ -1,4 +1,4 @@
-//! `/status`, `/healthz` and `/readyz`, on a thread and a runtime of their own, so that they answer also when the core hangs.
+//! `/status`, `/healthz`, `/readyz` and `/digest`, on a thread and a runtime of their own, so that they answer also when the core hangs.
 //!
 //! | path | 200 | 503 |
 //! | --- | --- | --- |
@@ -145,7 +145,7 @@ fn verdict(verdict: Result<(), String>) -> Response {
 mod tests {
     use super::*;
     use crate::status::testing::{identity, snapshot};
-    use quorate_framework::ReplicaId;
+    use quorate_framework::{Digest, Position, ReplicaId};
     use std::io::{Read, Write};
     use std::net::{SocketAddr, TcpStream};
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -158,6 +158,9 @@ mod tests {
             StatusBoard::new(Box::new(move || {
                 if let Some(board) = board.upgrade().filter(|_| alive.load(Ordering::Relaxed)) {
                     board.publish(|| answer());
+                    if board.takes_digest_order() {
+                        board.answer_digest(StateDigest { position: Position(5), digest: Digest([0xab; 32]) });
+                    }
                 }
             }))
         });
@@ -187,6 +190,14 @@ mod tests {
         assert_eq!(get(address, "/healthz"), (200, "ok\n".to_owned()));
         assert_eq!(get(address, "/readyz"), (200, "ok\n".to_owned()));
         assert_eq!(get(address, "/nothing").0, 404);
+    }
+
+    #[test]
+    fn the_digest_of_the_state_is_given_with_its_position() {
+        let address = serve(&Arc::new(AtomicBool::new(true)), || snapshot(5));
+        let (code, body) = get(address, "/digest");
+        let report: serde_json::Value = serde_json::from_str(&body).unwrap();
+        assert_eq!((code, report), (200, json!({ "position": 5, "digest": "ab".repeat(32) })));
     }
 
     #[test]

@@ -15,6 +15,7 @@ pub mod data_directory;
 mod descriptors;
 pub mod driver;
 pub mod durable;
+pub mod held_log;
 pub mod http;
 pub mod listeners;
 pub mod process;

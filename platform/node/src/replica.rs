@@ -93,11 +93,12 @@ impl<C: Runnable, M: StateMachine> Replica<C, M> {
         let wake: Wake = Arc::new(move || woken.notify());
         let checkpoints = log.is_some().then(|| settings::checkpoints(cluster.settings()));
         let durable = log.is_some();
+        // Before the log has its writer: whatever fails until then leaves it stopped cleanly.
+        let listener = tokio::net::TcpListener::from_std(listener)?;
         let storage: Box<dyn Storage<C>> = match log {
-            Some((pump, linger)) => Box::new(WalStorage::start(pump, linger, Arc::clone(&wake))?),
+            Some(log) => Box::new(log.hand_over(|pump, linger| WalStorage::start(pump, linger, Arc::clone(&wake)))?),
             None => Box::new(NoStorage),
         };
-        let listener = tokio::net::TcpListener::from_std(listener)?;
         let communicator =
             TcpCommunicator::start(configuration, listener, Arc::clone(&lanes), Box::new(rand::random::<u64>));
         let handle = communicator.handle();

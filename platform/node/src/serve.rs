@@ -61,7 +61,9 @@ pub enum ServeError {
 }
 
 impl ServeError {
-    /// The process's exit code: 2 for what the user must change, 1 for what went wrong.
+    /// The process's exit code. 2: what the user typed or configured must change first (cluster file, id, directory, settings, a
+    /// directory in which no replica was made). 1: that is right, and something else is not (damaged or lost data, a disk, a port or a
+    /// directory that is in use).
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -69,7 +71,7 @@ impl ServeError {
             | ServeError::UnknownReplica(_)
             | ServeError::DataDirectory(_)
             | ServeError::NoSuchProtocol(_) => 2,
-            ServeError::Durable(error) if !error.is_failure() => 2,
+            ServeError::Durable(error) if error.reason.is_bad_input() => 2,
             ServeError::Durable(_) | ServeError::Port(_) | ServeError::Setup(_) | ServeError::Halted(_) => 1,
         }
     }
@@ -238,6 +240,13 @@ async fn stop_at(mut signal: Signal, name: &'static str, stop: StopSwitch, lanes
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::durable::DurableReason;
+    use crate::replicated_settings::OtherLimits;
+    use quorate_config::StoreKind;
+    use quorate_executor::lsm::LsmOpenError;
+    use quorate_executor::snapshot::SnapshotError;
+    use quorate_framework::{ClusterId, Position, ReplayError, ReplicaId};
+    use quorate_recovery::{METADATA_FILE, RecoveryError, ReplicatedSettings, StorageError};
 
     #[test]
     fn a_halt_is_a_failure_with_its_reason_and_a_wrong_input_is_the_users() {
@@ -246,5 +255,55 @@ mod tests {
         let unknown = ServeError::UnknownReplica(UnknownReplica { id: 7, known: Vec::new() });
         assert_eq!(unknown.exit_code(), 2);
         assert_eq!(ServeError::Setup(io::ErrorKind::OutOfMemory.into()).exit_code(), 1);
+    }
+
+    #[test]
+    fn a_data_directory_that_is_refused_is_bad_input_if_another_must_be_named_and_a_failure_if_its_data_or_the_machine_are_to_blame()
+     {
+        let code = |reason: DurableReason| {
+            ServeError::Durable(DurableError { directory: PathBuf::from("data"), reason: Box::new(reason) }).exit_code()
+        };
+        let of_recovery = |error: RecoveryError| code(DurableReason::Recovery(error));
+        let file = || PathBuf::from(METADATA_FILE);
+        let position = Position(3);
+        let identity = |replica| quorate_recovery::Identity {
+            cluster: ClusterId([1; 16]),
+            replica: ReplicaId(replica),
+            protocol: "raft".to_owned(),
+            replicated_settings: ReplicatedSettings::new(),
+        };
+        let identity = |replica| Box::new(identity(replica));
+        for wrong in [
+            of_recovery(RecoveryError::NotInitialised),
+            of_recovery(RecoveryError::NotEmpty(file())),
+            of_recovery(RecoveryError::Foreign { file: file(), found: identity(1), expected: identity(2) }),
+            of_recovery(RecoveryError::Version { file: file(), found: 9, expected: 1 }),
+            of_recovery(RecoveryError::OtherSettings { differences: Vec::new() }),
+            of_recovery(RecoveryError::Settings(String::new())),
+            code(DurableReason::NotEmpty(file())),
+            code(DurableReason::OtherStore { kept_by: StoreKind::Lsm }),
+            code(DurableReason::Store(LsmOpenError::KeysTooLong { given: 9, limit: 8 })),
+            code(DurableReason::Snapshot { position, error: SnapshotError::UnknownVersion { found: 9, known: 1 } }),
+        ] {
+            assert_eq!(wrong, 2);
+        }
+        for failed in [
+            of_recovery(RecoveryError::Storage(StorageError::Ended)),
+            of_recovery(RecoveryError::Locked(file())),
+            of_recovery(RecoveryError::MetadataMissing(file())),
+            of_recovery(RecoveryError::MetadataDamaged { reason: String::new() }),
+            of_recovery(RecoveryError::LogMissing { first_group: 1 }),
+            of_recovery(RecoveryError::LogUnexpected(file())),
+            of_recovery(RecoveryError::Damaged { file: file(), offset: 0, reason: String::new() }),
+            of_recovery(RecoveryError::Replay { file: file(), offset: 0, error: ReplayError(String::new()) }),
+            code(DurableReason::Snapshot { position, error: SnapshotError::Foreign { what: "position" } }),
+            code(DurableReason::OtherLimits { position, error: OtherLimits { differences: Vec::new() } }),
+            code(DurableReason::StateMissing { position, snapshot: file(), generation: file() }),
+            code(DurableReason::StoreLost(LsmOpenError::Damaged { reason: String::new() })),
+            code(DurableReason::Store(LsmOpenError::InUse)),
+            code(DurableReason::Directory { what: "it cannot be read", source: io::ErrorKind::Other.into() }),
+        ] {
+            assert_eq!(failed, 1);
+        }
     }
 }

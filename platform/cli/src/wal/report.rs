@@ -1,6 +1,9 @@
 //! What a check found, as text and as JSON.
 
 use super::Refusal;
+use quorate_executor::snapshot::{SnapshotError, SnapshotSummary};
+use quorate_node::durable::DurableReason;
+use quorate_node::durable::kept_state::{KeptState, generation_name, snapshot_name};
 use quorate_recovery::{CheckReport, Metadata, RecoveryError};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
@@ -52,6 +55,12 @@ pub(super) fn metadata_text(metadata: &Metadata) -> String {
 
 /// What the log holds, and what a start would make of it.
 pub(super) fn log_text(found: &CheckReport, is_in_use: bool) -> String {
+    let mut text = log_lines(found);
+    verdict(&mut text, is_in_use, "a start will accept this log");
+    text
+}
+
+fn log_lines(found: &CheckReport) -> String {
     let mut text = String::new();
     let CheckReport { records, groups, segments, unused_segments, bytes, .. } = found;
     line(&mut text, "log", format_args!("{records} records in {groups} groups, {bytes} bytes in {segments} segments"));
@@ -65,16 +74,34 @@ pub(super) fn log_text(found: &CheckReport, is_in_use: bool) -> String {
     };
     line(&mut text, "torn tail", torn);
     found.anomalies.iter().for_each(|anomaly| line(&mut text, "odd", anomaly));
-    if is_in_use {
-        line(&mut text, "note", IN_USE);
-    }
-    line(&mut text, "sound", "yes: a start will accept this log");
     text
 }
 
+fn verdict(text: &mut String, is_in_use: bool, sound: &str) {
+    if is_in_use {
+        line(text, "note", IN_USE);
+    }
+    line(text, "sound", format_args!("yes: {sound}"));
+}
+
 /// All of a check.
-pub(super) fn text(found: &CheckReport, is_in_use: bool) -> String {
-    metadata_text(&found.metadata) + &log_text(found, is_in_use)
+pub(super) fn text(found: &CheckReport, state: Option<&KeptState>, is_in_use: bool) -> String {
+    let mut text = metadata_text(&found.metadata) + &log_lines(found);
+    let mut sound = "a start will accept this log";
+    if let Some(generation) = state.and_then(|state| state.generation) {
+        let name = generation_name(generation);
+        line(&mut text, "state", format_args!("{} is there; its own files are not checked here", name.display()));
+        sound = "a start will accept this log; the store's own files were not checked";
+    }
+    if let Some(snapshot) = state.and_then(|state| state.snapshot) {
+        let name = snapshot_name(snapshot.position);
+        let SnapshotSummary { entries, sessions, answers, file_bytes, .. } = snapshot;
+        let held = format!("{entries} entries, {sessions} sessions, {answers} answers, {file_bytes} bytes");
+        line(&mut text, "state", format_args!("{}: {held}, whole", name.display()));
+        sound = "a start will accept this log and this snapshot";
+    }
+    verdict(&mut text, is_in_use, sound);
+    text
 }
 
 fn metadata_json(metadata: &Metadata) -> Map<String, Value> {
@@ -129,10 +156,30 @@ fn named(what: &str, mut fields: Map<String, Value>) -> String {
     format!("{}\n", Value::Object(fields))
 }
 
+/// Null if the metadata name no state; the log then holds all of it.
+fn state_json(state: Option<&KeptState>) -> Value {
+    let Some(KeptState { snapshot, generation }) = state else { return Value::Null };
+    let snapshot = snapshot.map(|snapshot| {
+        json!({
+            "file": snapshot_name(snapshot.position).display().to_string(),
+            "position": snapshot.position.0,
+            "entries": snapshot.entries,
+            "sessions": snapshot.sessions,
+            "answers": snapshot.answers,
+            "bytes": snapshot.file_bytes,
+        })
+    });
+    let store = generation.map(
+        |generation| json!({ "directory": generation_name(generation).display().to_string(), "files_checked": false }),
+    );
+    json!({ "snapshot": snapshot, "store": store })
+}
+
 /// All of a check as one object.
-pub(super) fn json(found: &CheckReport, is_in_use: bool) -> Value {
+pub(super) fn json(found: &CheckReport, state: Option<&KeptState>, is_in_use: bool) -> Value {
     let mut fields = log_json(found, is_in_use);
     fields.insert("metadata".to_owned(), metadata_json(&found.metadata).into());
+    fields.insert("state".to_owned(), state_json(state));
     Value::Object(fields)
 }
 
@@ -143,6 +190,9 @@ fn refused_json(refusal: &Refusal, is_in_use: bool) -> Map<String, Value> {
             | RecoveryError::Record { file, offset, .. }
             | RecoveryError::Replay { file, offset, .. },
         ) => Some((file.display().to_string(), *offset)),
+        Refusal::State(DurableReason::Snapshot { position, error: SnapshotError::Damaged { offset, .. } }) => {
+            Some((snapshot_name(*position).display().to_string(), *offset))
+        }
         _ => None,
     };
     object(json!({

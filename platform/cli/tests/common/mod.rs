@@ -61,15 +61,26 @@ fn next_base_port() -> u32 {
     20_000 + block / 62 * 3_000 + block % 62 * 16
 }
 
-/// Makes a cluster file on ports that are free now and gives its path.
+/// Makes a cluster file of replicas in memory, on ports that are free now, and gives its path.
 pub(crate) fn cluster_file(folder: &Path, replicas: usize) -> PathBuf {
-    let (template, out) = (template(folder), folder.join("cluster.json"));
+    cluster_file_from(&template(folder), folder, replicas)
+}
+
+/// Makes a cluster file of durable replicas with these settings, on ports that are free now, and gives its path.
+pub(crate) fn durable_cluster_file(folder: &Path, replicas: usize, settings: &Value) -> PathBuf {
+    let template = folder.join("durable.config");
+    fs::write(&template, settings.to_string()).unwrap();
+    cluster_file_from(&template, folder, replicas)
+}
+
+fn cluster_file_from(template: &Path, folder: &Path, replicas: usize) -> PathBuf {
+    let out = folder.join("cluster.json");
     let replicas = replicas.to_string();
     for _ in 0..20 {
         let base = next_base_port().to_string();
         let mut make = quorate();
         make.args(["config", "new", "--replicas", &replicas, "--base-port", &base, "--force"]);
-        let made = ran(make.arg("--template").arg(&template).arg("--out").arg(&out).output().unwrap());
+        let made = ran(make.arg("--template").arg(template).arg("--out").arg(&out).output().unwrap());
         if made.code == 0 {
             return out;
         }
@@ -86,8 +97,13 @@ pub(crate) struct Process {
 
 impl Process {
     pub(crate) fn serve(config: &Path, id: u64, log: PathBuf) -> Process {
+        Process::serve_with(config, id, &[], log)
+    }
+
+    pub(crate) fn serve_with(config: &Path, id: u64, more: &[&str], log: PathBuf) -> Process {
         let child = quorate()
             .args(["serve", "--config", text(config), "--id", &id.to_string()])
+            .args(more)
             .stdout(Stdio::null())
             .stderr(File::create(&log).unwrap())
             .spawn()

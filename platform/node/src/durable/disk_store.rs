@@ -1,12 +1,13 @@
 //! The state of a replica whose store is on disk.
 
+use super::kept_state::unusable;
 use super::{DurableReason, StateStart, failed};
 use crate::replicated_settings::check_limits;
 use crate::settings::replicated_limits;
 use crate::shell::storage::NamedSnapshot;
 use crate::snapshots::{Directory, LoadState};
 use crate::state_machine::{Keeping, LocalMachine, ThreadedMachine};
-use quorate_config::Settings;
+use quorate_config::{Settings, StoreKind};
 use quorate_executor::lsm::{LsmLoader, LsmOpenError, LsmOptions, LsmStore, generation_path, remove_other_generations};
 use quorate_executor::snapshot::{Restore, SnapshotError, SnapshotName, SnapshotReader};
 use quorate_executor::{KvExecutor, ReplicatedLimits};
@@ -40,7 +41,10 @@ pub(super) fn state(
             executor
         }
         Err(error) if error.must_rebuild() && named.is_none() => anew(directory, generation, limits)?,
-        Err(error) if error.must_rebuild() => return Err(DurableReason::StoreLost(error)),
+        Err(error) if error.must_rebuild() => {
+            let found = DurableReason::StoreLost(error);
+            return Err(unusable(snapshots, needed, generation, StoreKind::Lsm, found));
+        }
         Err(error) => return Err(DurableReason::Store(error)),
     };
     let position = executor.executed();

@@ -5,7 +5,7 @@ use super::files::SharedFile;
 use super::reports::Reports;
 use parking_lot::Mutex;
 use quorate_communicator::transfer::{SnapshotSource, SourceError};
-use quorate_framework::{Incarnation, MemberVector, ReplicaId, ServedSnapshot, SnapshotId};
+use quorate_framework::{Incarnation, LOST_DATA, MemberVector, ReplicaId, ServedSnapshot, SnapshotId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -43,9 +43,9 @@ impl<E: Send> SnapshotSource for Served<E> {
     fn admits(&self, peer: ReplicaId, incarnation: Incarnation) -> Result<(), String> {
         match self.members.lock().get(&peer) {
             Some(bound) if *bound == incarnation => Ok(()),
-            Some(bound) => Err(format!(
-                "replica {peer} is bound as incarnation {bound}, and this is {incarnation}: use `quorate cluster replace`"
-            )),
+            Some(bound) => {
+                Err(format!("replica {peer} is bound as incarnation {bound}, and this is {incarnation}; {LOST_DATA}"))
+            }
             None => Err(format!("replica {peer} is no member")),
         }
     }

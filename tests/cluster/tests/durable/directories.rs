@@ -3,6 +3,7 @@
 use crate::durable;
 use crate::workload::Workload;
 use quorate_cluster_tests::{Cluster, Surroundings, quorate};
+use quorate_framework::LOST_DATA;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fs;
@@ -40,7 +41,7 @@ fn an_empty_or_missing_directory_is_refused_and_the_ways_out_are_named() {
     for data in [&missing, &empty] {
         let (code, said) = serve(&cluster, 1, data);
         assert_eq!(code, Some(2), "{said}");
-        for way in ["quorate init --bootstrap", "quorate cluster add", "quorate cluster replace"] {
+        for way in ["quorate init --bootstrap", LOST_DATA] {
             assert!(said.contains(way), "{said}");
         }
     }
@@ -67,19 +68,19 @@ fn a_damaged_metadata_file_and_a_missing_log_are_refused_and_unchanged() {
     bytes[30] ^= 1;
     fs::write(&damaged, &bytes).unwrap();
     let (code, said) = serve(&cluster, 1, &cluster.data(1));
-    assert_eq!(code, Some(2), "{said}");
+    assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("metadata.dat is damaged"), "{said}");
     for segment in contents(&cluster.data(2)).into_keys().filter(|name| name.ends_with(".wal")) {
         fs::remove_file(cluster.data(2).join(segment)).unwrap();
     }
     let before = contents(&cluster.data(2));
     let (code, said) = serve(&cluster, 2, &cluster.data(2));
-    assert_eq!(code, Some(2), "{said}");
+    assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("the log is missing"), "{said}");
     assert_eq!(contents(&cluster.data(2)), before);
     fs::remove_file(cluster.data(3).join("metadata.dat")).unwrap();
     let (code, said) = serve(&cluster, 3, &cluster.data(3));
-    assert_eq!(code, Some(2), "{said}");
+    assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("metadata.dat is missing"), "{said}");
 }
 
@@ -148,6 +149,7 @@ fn another_store_over_a_checkpoint_is_refused_and_the_first_one_still_has_all_of
     fs::write(&file, text.replace("\"memory\"", "\"lsm\"")).unwrap();
     let (code, said) = serve(&cluster, 1, &cluster.data(1));
     assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("kept by `\"store\": \"memory\"`; put that back"), "{said}");
     assert_eq!(snapshots(&cluster), kept, "no other store's snapshot is a stray");
     fs::write(&file, text).unwrap();
     cluster.ids().into_iter().for_each(|id| cluster.spawn(id));

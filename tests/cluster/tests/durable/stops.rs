@@ -68,7 +68,7 @@ fn a_second_process_on_the_same_data_is_refused_and_the_first_goes_on() {
     let (file, data) = (cluster.file(), cluster.data(1));
     let refused = quorate(&["serve", "--config", &file, "--id", "1", "--data-dir", data.to_str().unwrap()]);
     let said = String::from_utf8(refused.stderr).unwrap();
-    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert_eq!(refused.status.code(), Some(1), "{said}");
     assert!(said.contains("another process uses this data directory"), "{said}");
     assert_eq!(cluster.status(1)["role"], "leader");
 }

@@ -4,10 +4,9 @@ use super::{NamedSnapshot, Storage, StorageFigures, SyncTimes};
 use parking_lot::Mutex;
 use quorate_framework::{Consensus, MemberVector, RecoverySpec, Ticket};
 use quorate_recovery::{
-    FlushLinger, MetadataChange, Pump, StorageError, Submission, SubmitError, WalEvent, WalWriterLoop,
+    FlushLinger, MetadataChange, NoThread, Pump, StorageError, Submission, SubmitError, WalEvent, WalWriterLoop,
 };
 use std::fmt;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -55,8 +54,8 @@ impl<R: RecoverySpec + Send + 'static> WalStorage<R> {
     /// Starts the writer's thread.
     ///
     /// # Errors
-    /// If the operating system gives no thread.
-    pub fn start(pump: Pump<R>, linger: FlushLinger, wake: Wake) -> io::Result<WalStorage<R>> {
+    /// [`NoThread`], with the log.
+    pub fn start(pump: Pump<R>, linger: FlushLinger, wake: Wake) -> Result<WalStorage<R>, NoThread<R>> {
         let told = Arc::new(Told::default());
         let (heard, waking) = (Arc::clone(&told), Arc::clone(&wake));
         let writer = WalWriterLoop::start(pump, linger, move |event| {

@@ -7,7 +7,7 @@ use quorate_config::parse_cluster;
 use quorate_executor::lsm::{LsmOptions, LsmStore};
 use quorate_executor::snapshot::SnapshotFile;
 use quorate_framework::entry::EntryKind;
-use quorate_framework::{Batch, BlockId, ExecuteRange, ExecutorCommand, Outcome};
+use quorate_framework::{Batch, BlockId, ExecuteRange, ExecutorCommand, LOST_DATA, Outcome};
 
 const CLUSTER: ClusterId = ClusterId([7; 16]);
 const AT: Position = Position(1);
@@ -50,7 +50,7 @@ fn snapshot(limits: ReplicatedLimits) -> (Scratch, NamedSnapshot) {
 fn a_named_snapshot_that_was_made_by_other_limits_is_refused_and_one_of_the_same_is_taken() {
     let (scratch, named) = snapshot(limits(9));
     let error = memory_machine(&directory(&scratch), CLUSTER, Some(&named), &settings()).err().unwrap();
-    let expected = format!("the state at 1 does not belong to metadata.dat: {TOLD}; use `quorate cluster replace`");
+    let expected = format!("the state at 1 does not belong to metadata.dat: {TOLD}; {LOST_DATA}");
     assert_eq!(error.to_string(), expected);
     let (scratch, named) = snapshot(limits(100));
     assert!(memory_machine(&directory(&scratch), CLUSTER, Some(&named), &settings()).is_ok());
@@ -62,7 +62,7 @@ fn a_store_on_disk_that_was_made_by_other_limits_is_refused_and_left_as_it_is() 
     drop(LsmStore::create(folder.path(), 0, LsmOptions::default(), limits(9)).unwrap());
     let (scratch, _) = snapshot(limits(100));
     let state = || disk_store::state(folder.path(), &directory(&scratch), CLUSTER, None, &settings());
-    let expected = format!("the state at 0 does not belong to metadata.dat: {TOLD}; use `quorate cluster replace`");
+    let expected = format!("the state at 0 does not belong to metadata.dat: {TOLD}; {LOST_DATA}");
     for _ in 0..2 {
         assert_eq!(state().err().unwrap().to_string(), expected);
         assert_eq!(scratch.list().unwrap().len(), 1, "what is no stray to another store stays");

@@ -88,12 +88,8 @@ fn load(cluster: ClusterId, directory: PathBuf) -> LoadState<ThreadedMachine> {
         let lost = |error: LsmOpenError| error.to_string();
         let loader = LsmLoader::create(&directory, generation, LsmOptions::default(), limits).map_err(lost)?;
         let file = open().map_err(|error| error.to_string())?;
-        let restored = Restore::begin(file, cluster, &base, loader).and_then(Restore::finish);
-        if restored.is_err() {
-            // A disk that is full does not become fuller with each attempt.
-            remove(&directory, generation);
-        }
-        let (executor, report) = restored.map_err(text)?;
+        let (executor, report) =
+            Restore::begin(file, cluster, &base, loader).and_then(Restore::finish).map_err(text)?;
         let summary = format!(
             "the snapshot at {} with {} entries, {} sessions, {} bytes, as store generation {generation}",
             report.position, report.entries, report.sessions, report.file_bytes

@@ -3,18 +3,16 @@
 
 mod support;
 
-use proptest::prelude::*;
 use quorate_executor::conformance::{check_store, check_store_and_reopen};
 use quorate_executor::lsm::{
     LsmLoader, LsmOpenError, LsmOptions, LsmStore, generation_path, generations, remove_other_generations,
 };
 use quorate_executor::snapshot::{MemoryLoader, RestorableStore, SYNC_EVERY_BYTES, StateLoader};
 use quorate_executor::{
-    Command, KeyValue, KvExecutor, MemoryStore, OrderedStore, ReplicatedLimits, Restore, StoreError,
+    Command, KeyValue, KvExecutor, MemoryStore, OrderedStore, ReplicatedLimits, Restore, SnapshotError, StoreError,
 };
 use quorate_framework::{ClusterId, ExecutorCommand, Position, SnapshotBase};
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::fs;
 use std::ops::{Bound, ControlFlow};
 use std::path::{Path, PathBuf};
@@ -110,144 +108,6 @@ fn the_store_on_disk_conforms_when_it_goes_through_snapshots() {
     check_store_and_reopen(|| create(directory.path(), 1).into_store(), reopen, 30, 800);
 }
 
-/// One step of the model test.
-#[derive(Clone, Debug)]
-enum Step {
-    Put(Vec<u8>, Vec<u8>),
-    Delete(Vec<u8>),
-    Append(Vec<u8>, Vec<u8>),
-    Range(Vec<u8>, Vec<u8>),
-    Commit,
-    Reopen,
-    Merge,
-    Restore,
-}
-
-/// Short keys that meet often, and long ones that differ before or behind the place where they are cut.
-fn keys() -> impl Strategy<Value = Vec<u8>> {
-    let long = (0..3_u8, 64_998..65_003_usize, 0..3_u8).prop_map(|(first, length, last)| {
-        let mut key = vec![b'l'; length];
-        (key[0], key[length - 1]) = (b'l' + first, b'l' + last);
-        key
-    });
-    let short = prop::collection::vec(prop_oneof![Just(0), Just(b'l'), Just(b'm'), Just(255)], 1..4);
-    prop_oneof![3 => short, 1 => long]
-}
-
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let value = || prop::collection::vec(any::<u8>(), 0..2_000);
-    let step = prop_oneof![
-        20 => (keys(), value()).prop_map(|(key, value)| Step::Put(key, value)),
-        10 => keys().prop_map(Step::Delete),
-        6 => (keys(), value()).prop_map(|(key, tail)| Step::Append(key, tail)),
-        8 => (keys(), keys()).prop_map(|(from, to)| Step::Range(from, to)),
-        10 => Just(Step::Commit),
-        2 => Just(Step::Reopen),
-        1 => Just(Step::Merge),
-        1 => Just(Step::Restore),
-    ];
-    prop::collection::vec(step, 1..120)
-}
-
-struct Modelled {
-    directory: TempDir,
-    generation: u64,
-    store: Option<LsmStore>,
-    /// What is committed, and that with the open batch.
-    committed: BTreeMap<Vec<u8>, Vec<u8>>,
-    now: BTreeMap<Vec<u8>, Vec<u8>>,
-    applied: u64,
-}
-
-impl Modelled {
-    fn new() -> Modelled {
-        let directory = directory();
-        let store = Some(create(directory.path(), 1).into_store());
-        let (committed, now) = (BTreeMap::new(), BTreeMap::new());
-        Modelled { directory, generation: 1, store, committed, now, applied: 0 }
-    }
-
-    fn store(&mut self) -> &mut LsmStore {
-        self.store.as_mut().expect("open")
-    }
-
-    fn commit(&mut self) {
-        self.applied += 1;
-        let position = Position(self.applied);
-        self.store().commit(position).expect("a position that rises");
-        self.committed = self.now.clone();
-    }
-
-    fn take(&mut self, step: Step) {
-        match step {
-            Step::Put(key, value) => {
-                self.store().put(&key, &value).expect("put");
-                self.now.insert(key, value);
-            }
-            Step::Delete(key) => {
-                let was_there = self.now.remove(&key).is_some();
-                assert_eq!(self.store().delete(&key), Ok(was_there));
-            }
-            Step::Append(key, tail) => {
-                self.store().append(&key, &tail).expect("append");
-                self.now.entry(key).or_default().extend(tail);
-            }
-            Step::Range(from, to) => {
-                let (lower, upper) = (Bound::Excluded(&from[..]), Bound::Included(&to[..]));
-                let inside = |key: &Vec<u8>| *key > from && *key <= to;
-                let expected: Vec<_> = self.now.iter().filter(|(key, _)| inside(key)).collect();
-                let found = self.store.as_ref().expect("open").range(lower, upper, usize::MAX).expect("a range");
-                assert_eq!(found.iter().map(|(key, value)| (key, value)).collect::<Vec<_>>(), expected);
-            }
-            Step::Commit => self.commit(),
-            Step::Reopen => {
-                // The open batch is lost, and nothing else.
-                self.store = None;
-                self.store = Some(open(self.directory.path(), self.generation).expect("opened again").into_store());
-                self.now = self.committed.clone();
-            }
-            Step::Merge => {
-                self.commit();
-                self.store().merge_everything().expect("merged");
-            }
-            Step::Restore => {
-                self.commit();
-                self.generation += 1;
-                let mut executor = KvExecutor::new(self.store.take().expect("open"), limits());
-                let bytes = snapshot(&mut executor);
-                let loader = executor.store().fresh(self.generation).expect("a fresh generation");
-                self.store = Some(restore(&bytes, self.applied, loader).into_store());
-            }
-        }
-        let applied = Position(self.applied);
-        assert_eq!(self.store().applied(), applied);
-    }
-
-    fn compare(&self) {
-        let store = self.store.as_ref().expect("open");
-        let found = store.range(Bound::Unbounded, Bound::Unbounded, usize::MAX).expect("everything");
-        assert!(found.iter().map(|(key, value)| (key, value)).eq(self.now.iter()), "all entries, in order");
-        for (key, value) in &self.now {
-            assert_eq!(store.get(key).expect("get").as_deref(), Some(&value[..]));
-        }
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
-
-    #[test]
-    fn whatever_is_done_to_it_the_store_holds_what_the_model_holds(steps in steps()) {
-        let mut modelled = Modelled::new();
-        for step in steps {
-            modelled.take(step);
-        }
-        modelled.compare();
-        modelled.take(Step::Reopen);
-        modelled.compare();
-    }
-}
-
 #[test]
 fn memory_and_disk_are_in_equal_states_after_equal_orders_also_after_each_opening() {
     for seed in 0..3 {
@@ -319,6 +179,30 @@ fn a_snapshot_of_several_syncs_is_restored_into_tables_that_are_whole() {
     let loader = LsmLoader::create(directory.path(), 1, options(), limits()).expect("begun");
     drop(restore(&bytes, 1, loader));
     assert_eq!(Replica::over(open(directory.path(), 1).expect("synced")).digest(), source.digest());
+}
+
+#[test]
+fn the_table_that_is_being_filled_is_synced_each_time_four_mebibytes_were_written_and_not_sooner() {
+    let directory = directory();
+    // 63 entries of 64 KiB, and one that makes the four mebibytes full or leaves a byte to be missed.
+    let restore = |last_bytes: usize| {
+        let mut store = MemoryStore::new();
+        for number in 0..64_u32 {
+            let bytes = if number < 63 { 64 << 10 } else { last_bytes };
+            store.put(&number.to_be_bytes(), &vec![1; bytes - 4]).expect("written");
+        }
+        store.commit(Position(1)).expect("committed");
+        let bytes = snapshot(&mut KvExecutor::new(store, limits()));
+        let loader = LsmLoader::create(directory.path(), 1, options(), limits()).expect("begun");
+        // The table with the highest number is one that cannot be synced.
+        let tables = generation_path(directory.path(), 1).join("lsm/keyspaces/1/tables");
+        std::os::unix::fs::symlink("/dev/null", tables.join("999999")).expect("linked");
+        Restore::begin(file(&bytes), CLUSTER, &base(1), loader).expect("a snapshot").finish().map(drop)
+    };
+    assert_eq!(SYNC_EVERY_BYTES, 4 << 20);
+    restore((64 << 10) - 1).expect("no table was to be synced before its end");
+    let error = restore(64 << 10).expect_err("synced, which that one cannot be");
+    assert!(matches!(error, SnapshotError::File { what: "syncing a table", .. }), "{error}");
 }
 
 #[test]
@@ -421,25 +305,6 @@ fn files(directory: &Path, is_wanted: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
         }
     }
     found
-}
-
-#[test]
-fn a_journal_with_a_wrong_checksum_is_a_typed_reason_to_rebuild_each_time() {
-    let directory = directory();
-    let mut disk = Replica::over(create(directory.path(), 1));
-    for frame in Workload::new(15).frames(400) {
-        disk.execute(frame);
-    }
-    drop(disk);
-    let journals = files(&generation_path(directory.path(), 1), |path| path.extension().is_some_and(|e| e == "jnl"));
-    let mut bytes = fs::read(&journals[0]).expect("a journal");
-    let place = bytes.windows(4).position(|window| window == b"key ").expect("a key in the journal");
-    bytes[place] ^= 1;
-    fs::write(&journals[0], bytes).expect("written");
-    for _ in 0..2 {
-        let error = open(directory.path(), 1).map(drop).expect_err("the checksum does not fit");
-        assert!(matches!(error, LsmOpenError::Damaged { .. }), "{error}");
-    }
 }
 
 #[test]

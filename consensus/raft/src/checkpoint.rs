@@ -44,15 +44,30 @@ impl Raft {
             return self
                 .halt(effects, format!("a snapshot at {position}, and only {handed} was handed to the executor"));
         }
-        for (id, _) in self.snapshot_operators.extract_if(.., |(_, wanted)| *wanted <= position) {
-            effects.push(Effect::Operated { id, result: Ok(()) });
-        }
+        self.answer_operators(position, Ok(()), effects);
         if position <= self.snapshot {
             return;
         }
         self.snapshot = position;
         self.counters.snapshots_taken += 1;
         self.forget_below_tail(position, effects);
+    }
+
+    /// A snapshot could not be written. The next checkpoint tries again, and may fail as well: operators do not wait for it.
+    pub(crate) fn on_snapshot_not_taken(&mut self, position: Position, effects: &mut RaftEffects) {
+        self.answer_operators(position, Err(OperationError::Failed), effects);
+    }
+
+    /// Answers the operators whom a snapshot at this position would have satisfied, or has.
+    pub(crate) fn answer_operators(
+        &mut self,
+        position: Position,
+        result: Result<(), OperationError>,
+        effects: &mut RaftEffects,
+    ) {
+        for (id, _) in self.snapshot_operators.extract_if(.., |(_, wanted)| *wanted <= position) {
+            effects.push(Effect::Operated { id, result });
+        }
     }
 
     /// The durable log may forget what a snapshot at `position` covers, but for a tail: a restart or a follower that is only a

@@ -156,6 +156,8 @@ impl Raft {
         self.verified = self.verified.max(position);
         self.commit = self.commit.max(position);
         self.snapshot = self.snapshot.max(position);
+        // One that was being taken is given up for it, and it serves as well.
+        self.answer_operators(position, Ok(()), effects);
         self.on_executed(position);
         self.counters.snapshots_installed += 1;
         self.forget_below_tail(position, effects);

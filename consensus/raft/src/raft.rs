@@ -263,6 +263,7 @@ impl Consensus for Raft {
             Event::Tick => self.on_tick(now, effects),
             Event::SnapshotDue => self.on_snapshot_due(effects),
             Event::SnapshotTaken { position, .. } => self.on_snapshot_taken(position, effects),
+            Event::SnapshotNotTaken { position } => self.on_snapshot_not_taken(position, effects),
             Event::SnapshotReady { to, snapshot } => self.on_snapshot_ready(now, to, snapshot, effects),
             Event::SnapshotUnready { to } => self.on_snapshot_unready(now, to, effects),
             Event::SnapshotProgress { peer } => self.on_snapshot_progress(now, peer),

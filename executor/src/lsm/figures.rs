@@ -22,7 +22,7 @@ pub struct LsmFigures {
     pub stalls: u64,
     /// Time that those took, in microseconds.
     pub stall_us: u64,
-    /// Syncs before the log was cut.
+    /// Checkpoints: memory tables written out, before the log was cut.
     pub persists: u64,
     /// Time that those took, in microseconds.
     pub persist_us: u64,

@@ -2,8 +2,9 @@
 
 use super::damage;
 use super::physical::Found;
+use super::write_out::write_out;
 use crate::store::StoreError;
-use fjall::{Database, PersistMode, Snapshot, UserValue};
+use fjall::{Database, Keyspace, Snapshot, UserValue};
 use quorate_framework::Position;
 use std::fmt;
 use std::ops::Deref;
@@ -47,9 +48,10 @@ impl<'a> From<Found<'a>> for LsmValue<'a> {
     }
 }
 
-/// Syncs what is committed, on another thread than the one that executes. Commits wait only while the sync itself runs.
+/// Makes what is committed durable, on any thread: commits may go on meanwhile.
 pub struct LsmPersister {
     pub(super) database: Database,
+    pub(super) keyspace: Keyspace,
     pub(super) directory: PathBuf,
     pub(super) position: Position,
 }
@@ -61,13 +63,14 @@ impl fmt::Debug for LsmPersister {
 }
 
 impl LsmPersister {
-    /// Makes everything up to the position at which this was made survive a power cut, and gives that position. Blocks.
+    /// Makes everything up to the position at which this was made survive a power cut, in tables, whatever becomes of the journals; gives
+    /// that position. Blocks.
     ///
     /// # Errors
     /// [`StoreError::Medium`]; final.
     pub fn persist(self) -> Result<Position, StoreError> {
-        let synced = self.database.persist(PersistMode::SyncAll);
-        synced.map_err(|error| damage::failed(&self.directory, &error))?;
+        let written = write_out(&self.database, &self.keyspace);
+        written.map_err(|error| damage::failed(&self.directory, &error))?;
         Ok(self.position)
     }
 }

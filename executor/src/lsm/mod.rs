@@ -8,6 +8,7 @@ mod damage;
 mod figures;
 mod generation;
 mod handles;
+mod journals;
 mod keys;
 mod loader;
 mod mark;
@@ -15,6 +16,10 @@ mod open;
 mod pending;
 mod physical;
 mod store;
+mod write_out;
+
+#[cfg(test)]
+mod tests;
 
 pub use figures::LsmFigures;
 pub use generation::{generation_path, generations, remove_other_generations};

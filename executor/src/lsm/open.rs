@@ -1,7 +1,8 @@
 //! Opening a generation and making a new one.
 
-use super::damage::{self, REBUILD_FILE, is_damage};
+use super::damage::{self, REBUILD_FILE, in_words, is_damage};
 use super::generation::{generation_path, sync_directory};
+use super::journals;
 use super::keys;
 use super::mark::Mark;
 use super::physical::Source;
@@ -21,6 +22,8 @@ use thiserror::Error;
 
 /// Where the tree's files lie in a generation's directory.
 const TREE_DIRECTORY: &str = "lsm";
+/// Where the crate has its keyspaces, below that.
+const KEYSPACES_DIRECTORY: &str = "keyspaces";
 /// The one keyspace.
 const KEYSPACE: &str = "state";
 
@@ -62,6 +65,9 @@ pub struct OpenReport {
     pub answers: u64,
     /// Bytes on disk.
     pub disk_bytes: u64,
+    /// Bytes of journals that could not be taken for what was committed, and were dropped: what they held beyond the position the
+    /// log has.
+    pub dropped_journal_bytes: u64,
 }
 
 /// A generation cannot be opened or made.
@@ -115,9 +121,9 @@ impl LsmOpenError {
     fn of_tree(error: fjall::Error) -> LsmOpenError {
         match error {
             fjall::Error::Locked => LsmOpenError::InUse,
-            error if is_damage(&error) => LsmOpenError::damaged(error.to_string()),
+            error if is_damage(&error) => LsmOpenError::damaged(in_words(&error)),
             fjall::Error::Io(error) => LsmOpenError::Io(error),
-            error => LsmOpenError::Failed(error.to_string()),
+            error => LsmOpenError::Failed(in_words(&error)),
         }
     }
 }
@@ -153,28 +159,34 @@ pub(super) fn create_tree(
     Ok(Tree { directory, options, database, keyspace })
 }
 
-/// Makes the names of a generation durable.
+/// Makes the names of a generation durable. The crate does not sync the directory in which it makes those of its keyspaces.
 pub(super) fn sync_names(directory: &Path) -> io::Result<()> {
+    let tree = directory.join(TREE_DIRECTORY);
+    sync_directory(&tree.join(KEYSPACES_DIRECTORY))?;
+    sync_directory(&tree)?;
     sync_directory(directory)?;
     directory.parent().map_or(Ok(()), sync_directory)
 }
 
-fn open_tree(data_directory: &Path, generation: u64, options: LsmOptions) -> Result<Tree, LsmOpenError> {
+/// The tree of a generation, and how many bytes of its journals were dropped.
+fn open_tree(data_directory: &Path, generation: u64, options: LsmOptions) -> Result<(Tree, u64), LsmOpenError> {
     let directory = generation_path(data_directory, generation);
     match std::fs::read_to_string(directory.join(REBUILD_FILE)) {
         Ok(reason) => return Err(LsmOpenError::damaged(reason)),
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(error.into()),
     }
-    if !directory.join(TREE_DIRECTORY).try_exists()? {
+    let tree = directory.join(TREE_DIRECTORY);
+    if !tree.try_exists()? {
         return Err(LsmOpenError::damaged("its files are missing"));
     }
-    let database = open_database(&directory, options).map_err(LsmOpenError::of_tree)?;
+    let opened = journals::open_or_drop(&tree, || open_database(&directory, options));
+    let (database, dropped_journal_bytes) = opened.map_err(LsmOpenError::of_tree)?;
     if !database.keyspace_exists(KEYSPACE) {
         return Err(LsmOpenError::damaged("its keyspace is missing"));
     }
     let keyspace = database.keyspace(KEYSPACE, KeyspaceCreateOptions::default).map_err(LsmOpenError::of_tree)?;
-    Ok(Tree { directory, options, database, keyspace })
+    Ok((Tree { directory, options, database, keyspace }, dropped_journal_bytes))
 }
 
 impl LsmStore {
@@ -208,7 +220,7 @@ impl LsmStore {
         options: LsmOptions,
         needed: Position,
     ) -> Result<(KvExecutor<LsmStore>, OpenReport), LsmOpenError> {
-        let tree = open_tree(data_directory, generation, options)?;
+        let (tree, dropped_journal_bytes) = open_tree(data_directory, generation, options)?;
         let pending = super::pending::Pending::default();
         let source = Source::Now { keyspace: &tree.keyspace, pending: &pending };
         let found = source.get(&keys::MARK).map_err(|error| tree_failed(&tree, error))?;
@@ -225,6 +237,7 @@ impl LsmStore {
             sessions: sessions.len() as u64,
             answers,
             disk_bytes: store.figures().disk_bytes,
+            dropped_journal_bytes,
         };
         Ok((KvExecutor::restore(store, sessions, mark.limits, mark.block), report))
     }

@@ -9,6 +9,7 @@ use super::mark::{MARK_BYTES, Mark};
 use super::open::LsmOptions;
 use super::pending::Pending;
 use super::physical::{Found, Source};
+use super::write_out::write_out;
 use crate::session::{SessionStamps, SessionWrite};
 use crate::snapshot::RestorableStore;
 use crate::store::{ExecutorState, KeyValue, OrderedStore, StoreError};
@@ -55,11 +56,12 @@ impl LsmStore {
         &self.tree.directory
     }
 
-    /// What syncs the state as it is now, on another thread.
+    /// What makes the state as it is now durable, on any thread.
     #[must_use]
     pub fn persister(&self) -> LsmPersister {
         LsmPersister {
             database: self.tree.database.clone(),
+            keyspace: self.tree.keyspace.clone(),
             directory: self.tree.directory.clone(),
             position: self.mark.position,
         }
@@ -70,7 +72,7 @@ impl LsmStore {
     pub fn figures(&self) -> LsmFigures {
         let Tree { database, keyspace, .. } = &self.tree;
         LsmFigures {
-            write_buffer_bytes: database.write_buffer_size(),
+            write_buffer_bytes: self.memory_table_bytes(),
             cache_bytes: database.cache_size(),
             disk_bytes: database.disk_space().unwrap_or_default(),
             journals: database.journal_count() as u64,
@@ -81,12 +83,18 @@ impl LsmStore {
         }
     }
 
+    /// Memory tables, those among them that only views need, in bytes. The crate's own count does not know of those that a
+    /// checkpoint wrote out.
+    fn memory_table_bytes(&self) -> u64 {
+        self.tree.keyspace.tree.version_memtable_size_sum()
+    }
+
     /// Writes memory tables out and merges all files into one level. Blocks for long; for experiments and tests.
     ///
     /// # Errors
     /// [`StoreError::Medium`].
     pub fn merge_everything(&self) -> Result<(), StoreError> {
-        self.tree.keyspace.rotate_memtable_and_wait().map_err(|error| self.failed(error))?;
+        write_out(&self.tree.database, &self.tree.keyspace).map_err(|error| self.failed(error))?;
         self.tree.keyspace.major_compact().map_err(|error| self.failed(error))
     }
 
@@ -287,7 +295,7 @@ impl OrderedStore for LsmStore {
 
     fn memory_bytes(&self) -> u64 {
         let database = &self.tree.database;
-        database.write_buffer_size() + database.cache_size() + self.pending.memory_bytes()
+        self.memory_table_bytes() + database.cache_size() + self.pending.memory_bytes()
     }
 }
 

@@ -101,7 +101,8 @@ pub enum Effect<C: Consensus> {
         result: Result<(), OperationError>,
     },
     /// Take a snapshot once its position is executed, and before anything after it is: in its place among the execute orders. It
-    /// becomes durable together with `base` in the metadata, in the order of tickets. Answered by `SnapshotTaken`.
+    /// becomes durable together with `base` in the metadata, in the order of tickets. Answered by `SnapshotTaken`, or by
+    /// `SnapshotNotTaken`.
     TakeSnapshot {
         /// The position, and what the protocol must know of it at a start.
         base: SnapshotBase,

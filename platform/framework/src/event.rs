@@ -73,6 +73,11 @@ pub enum Event<C: Consensus> {
         /// Root of its digest tree, if the protocol asked for one.
         root: Option<Digest>,
     },
+    /// A snapshot asked for could not be written, and is given up. The replica goes on with what the metadata named before.
+    SnapshotNotTaken {
+        /// The position it was to cover.
+        position: Position,
+    },
     /// A snapshot is ready for the peer it was asked for, by [`Effect::OfferSnapshot`](crate::Effect::OfferSnapshot). It stays until
     /// it is withdrawn, also when a newer one is taken.
     SnapshotReady {

@@ -121,4 +121,7 @@ pub enum OperationError {
         /// Who may lead.
         hint: Option<ReplicaId>,
     },
+    /// It was tried and cannot be done now.
+    #[error("it was tried and failed; the replica's log says why")]
+    Failed,
 }

@@ -1,7 +1,8 @@
 //! What replicas and their protocol say of snapshots. Taking, serving, fetching and installing one is the node's work; when and of
 //! what, and what follows for the log, is the protocol's.
 //!
-//! - *Checkpoint*: [`Event::SnapshotDue`] · [`Effect::TakeSnapshot`] · [`Event::SnapshotTaken`] · [`Effect::ForgetLog`].
+//! - *Checkpoint*: [`Event::SnapshotDue`] · [`Effect::TakeSnapshot`] · [`Event::SnapshotTaken`] or
+//!   [`Event::SnapshotNotTaken`] · [`Effect::ForgetLog`].
 //! - *Serving*: [`Effect::OfferSnapshot`] · [`Event::SnapshotReady`] or [`Event::SnapshotUnready`] · then the protocol's own offer
 //!   to the peer · [`Event::SnapshotProgress`] while the peer pulls · [`Effect::WithdrawSnapshot`] at the end.
 //! - *Fetching*: [`Effect::FetchSnapshot`] · [`Event::SnapshotFetched`] or [`Event::SnapshotNotFetched`] ·
@@ -9,6 +10,7 @@
 //!
 //! [`Event::SnapshotDue`]: crate::Event::SnapshotDue
 //! [`Event::SnapshotTaken`]: crate::Event::SnapshotTaken
+//! [`Event::SnapshotNotTaken`]: crate::Event::SnapshotNotTaken
 //! [`Event::SnapshotReady`]: crate::Event::SnapshotReady
 //! [`Event::SnapshotUnready`]: crate::Event::SnapshotUnready
 //! [`Event::SnapshotProgress`]: crate::Event::SnapshotProgress

@@ -260,6 +260,8 @@ impl Snapshots {
                     self.loads.insert(snapshot.id, (snapshot, store_generation));
                     self.errands.push(Errand::Load(snapshot.id));
                 }
+                // A loading is one step here: it was not begun, and goes on whether or not somebody waits for it.
+                SnapshotEffect::StopLoading => {}
                 SnapshotEffect::RemoveFilesBut(keep) => {
                     // What stays all the same is removed by the next start.
                     let _ = remove_others(&self.vfs, &keep);

@@ -95,6 +95,26 @@ fn an_operators_snapshot_is_answered_once_it_is_durable() {
 }
 
 #[test]
+fn an_operators_snapshot_that_cannot_be_written_is_answered_with_a_failure_and_the_next_may_succeed() {
+    let mut cluster = leader_with(settings(), 3);
+    let want = |cluster: &mut Cluster, number| {
+        cluster.event(id(1), Event::Operate { id: OperationId(number), operation: Operation::TakeSnapshot });
+    };
+    let not_taken = |cluster: &mut Cluster, position| {
+        cluster.event(id(1), Event::SnapshotNotTaken { position: index(position) });
+    };
+    want(&mut cluster, 1);
+    not_taken(&mut cluster, 4);
+    assert_eq!(cluster.replica(1).operated, [], "an older one says nothing of it");
+    not_taken(&mut cluster, 5);
+    assert_eq!(cluster.replica(1).operated, [(1, false)]);
+    want(&mut cluster, 2);
+    assert_eq!(cluster.wishes(1).len(), 2, "it is tried again");
+    taken(&mut cluster, 5);
+    assert_eq!(cluster.replica(1).operated, [(1, false), (2, true)]);
+}
+
+#[test]
 fn a_snapshot_of_what_was_never_executed_stops_the_replica() {
     let mut cluster = leader_with(settings(), 3);
     taken(&mut cluster, 6);

@@ -2,7 +2,9 @@
 
 use crate::cluster::{Cluster, Said, Wish, entries, id, index, members};
 use quorate_framework::entry::Entry;
-use quorate_framework::{Event, Incarnation, Incoming, MemberVector, ServedSnapshot, SnapshotId};
+use quorate_framework::{
+    Event, Incarnation, Incoming, MemberVector, Operation, OperationId, ServedSnapshot, SnapshotId,
+};
 use quorate_raft::{
     Append, Heartbeat, HeartbeatReply, InstallOutcome, InstallSnapshot, InstallSnapshotReply, RaftMessage, RaftPromise,
     RaftRecord, RaftSettings, RaftState, Term, snapshot_base,
@@ -87,6 +89,18 @@ fn an_installed_snapshot_drops_a_log_that_does_not_hold_its_last_entry() {
     assert_eq!(cluster.under_way(2, 1), [answer(2, 7, InstallOutcome::Matched(index(8)))]);
     cluster.hand_over(1, 2, append(2, (8, 2), 9, entries(2, 9..=9)));
     assert_eq!(cluster.replica(2).state_at, index(9));
+}
+
+#[test]
+fn an_operator_who_waits_for_a_snapshot_is_answered_by_one_that_is_installed_instead() {
+    let mut cluster = follower();
+    cluster.event(id(2), Event::Operate { id: OperationId(1), operation: Operation::TakeSnapshot });
+    assert!(matches!(cluster.wishes(2)[..], [Wish::Take(_)]));
+    cluster.hand_over(1, 2, offer(2, 7, 8, 2));
+    cluster.event(id(2), Event::SnapshotFetched { id: SnapshotId(7) });
+    assert_eq!(cluster.replica(2).operated, []);
+    cluster.event(id(2), Event::SnapshotInstalled { position: index(8) });
+    assert_eq!(cluster.replica(2).operated, [(1, true)]);
 }
 
 #[test]

@@ -12,6 +12,8 @@ pub enum SnapshotEvent {
     Due,
     /// The one that was ordered is durable, and the metadata name it.
     Taken(Position),
+    /// The one that was ordered could not be had.
+    NotTaken(Position),
     /// One is ready for a peer.
     Ready {
         /// The peer.
@@ -92,6 +94,7 @@ impl<C: Consensus> Driver<C> {
         let event = match event {
             SnapshotEvent::Due => Event::SnapshotDue,
             SnapshotEvent::Taken(position) => Event::SnapshotTaken { position, root: None },
+            SnapshotEvent::NotTaken(position) => Event::SnapshotNotTaken { position },
             SnapshotEvent::Ready { to, snapshot } => Event::SnapshotReady { to, snapshot },
             SnapshotEvent::Unready(to) => Event::SnapshotUnready { to },
             SnapshotEvent::Progress(peer) => Event::SnapshotProgress { peer },

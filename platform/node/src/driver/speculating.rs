@@ -321,6 +321,7 @@ impl Consensus for Speculating {
             Event::Executed { .. }
             | Event::SnapshotDue
             | Event::SnapshotTaken { .. }
+            | Event::SnapshotNotTaken { .. }
             | Event::SnapshotReady { .. }
             | Event::SnapshotUnready { .. }
             | Event::SnapshotProgress { .. }

@@ -38,6 +38,14 @@ pub(super) fn state(
                 report.sessions,
                 report.disk_bytes
             );
+            if report.dropped_journal_bytes > 0 {
+                tracing::warn!(
+                    "the store's journals cannot be relied on: {} bytes of them were dropped; from position {} \
+                     on the log makes the state again",
+                    report.dropped_journal_bytes,
+                    report.position.next()
+                );
+            }
             executor
         }
         Err(error) if error.must_rebuild() && named.is_none() => anew(directory, generation, limits)?,
@@ -95,12 +103,8 @@ pub(super) fn load(cluster: ClusterId, directory: PathBuf, limits: ReplicatedLim
         let lost = |error: LsmOpenError| error.to_string();
         let loader = LsmLoader::create(&directory, generation, LsmOptions::default(), limits).map_err(lost)?;
         let file = open().map_err(|error| error.to_string())?;
-        let restored = Restore::begin(file, cluster, &base, loader).and_then(Restore::finish);
-        if restored.is_err() {
-            // A disk that is full does not become fuller with each attempt.
-            remove(&directory, generation);
-        }
-        let (executor, report) = restored.map_err(text)?;
+        let (executor, report) =
+            Restore::begin(file, cluster, &base, loader).and_then(Restore::finish).map_err(text)?;
         let summary = format!(
             "the snapshot at {} with {} entries, {} sessions, {} bytes, as store generation {generation}",
             report.position, report.entries, report.sessions, report.file_bytes

@@ -71,7 +71,7 @@ pub fn finish_file(
 /// `own_id`. Blocks.
 ///
 /// # Errors
-/// In words; what was pulled is removed then.
+/// In words; what was pulled is removed then. The caller removes the generation of the store, of which some may be there.
 pub fn load_fetched<E>(
     vfs: &dyn Vfs,
     snapshot: ServedSnapshot,

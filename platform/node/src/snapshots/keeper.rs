@@ -12,7 +12,8 @@ use super::coordinator::{
     TakeSteps, TurnStart,
 };
 use super::figures::SnapshotFigures;
-use super::files::{SharedFile, load_fetched, open_complete, remove_others};
+use super::files::{SharedFile, open_complete, remove_others};
+use super::loading::Loading;
 use super::parts::{Directory, LoadState, RemoveGeneration, SnapshotParts};
 use super::puller::{LateSink, Puller};
 use super::reports::{Reports, Told};
@@ -42,6 +43,8 @@ pub struct Snapshots<E> {
     served: Arc<Served<E>>,
     /// Dropping it cancels the pull.
     pull: Option<Box<dyn Any + Send>>,
+    /// Dropping it gives the loading up.
+    loading: Option<Loading>,
     /// Dropping it gives the file up.
     writer: Option<FileWriter>,
 }
@@ -72,6 +75,7 @@ impl<E: Send + 'static> Snapshots<E> {
             served: Arc::new(Served::new(Arc::clone(&reports))),
             reports,
             pull: None,
+            loading: None,
             writer: None,
         }
     }
@@ -215,6 +219,7 @@ impl<E: Send + 'static> Snapshots<E> {
                 SnapshotEffect::Pull { from, incarnation, snapshot } => self.pull(from, incarnation, snapshot),
                 SnapshotEffect::StopPulling => self.pull = None,
                 SnapshotEffect::Load { snapshot, store_generation } => self.load(snapshot, store_generation),
+                SnapshotEffect::StopLoading => self.loading = None,
                 SnapshotEffect::RemoveFilesBut(keep) => self.remove_files_but(&keep),
                 SnapshotEffect::Discard { machine, store_generation } => self.discard(machine, store_generation),
                 SnapshotEffect::Note(note) => log(note),
@@ -245,17 +250,13 @@ impl<E: Send + 'static> Snapshots<E> {
     fn load(&mut self, snapshot: ServedSnapshot, store_generation: u64) {
         self.pull = None;
         let (open, load) = (Arc::clone(&self.directory.open), Arc::clone(&self.load));
-        let (id, reports) = (snapshot.id, Arc::clone(&self.reports));
-        let loading = move || {
-            let own_id = SnapshotId(rand::random());
-            let outcome = open()
-                .map_err(|error| error.to_string())
-                .and_then(|vfs| load_fetched(&*vfs, snapshot, &*load, store_generation, own_id));
-            reports.report(SnapshotReport::Loaded { id, outcome });
-        };
-        if let Err(error) = thread::Builder::new().name("snapshot-loader".to_owned()).spawn(loading) {
-            let outcome = Err(format!("no thread to load it: {error}"));
-            self.coordinator.report(SnapshotReport::Loaded { id, outcome });
+        let (remove, reports) = (Arc::clone(&self.remove_generation), Arc::clone(&self.reports));
+        match Loading::start(snapshot, store_generation, open, load, remove, reports) {
+            Ok(loading) => self.loading = Some(loading),
+            Err(error) => {
+                let outcome = Err(format!("no thread to load it: {error}"));
+                self.coordinator.report(SnapshotReport::Loaded { id: snapshot.id, outcome });
+            }
         }
     }
 

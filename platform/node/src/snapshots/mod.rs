@@ -10,6 +10,7 @@ pub mod coordinator;
 mod figures;
 pub mod files;
 mod keeper;
+mod loading;
 mod parts;
 mod puller;
 mod reports;

@@ -18,7 +18,7 @@ pub type OpenFile<'a> = &'a dyn Fn() -> io::Result<Box<dyn VfsFile>>;
 /// A state machine made of a snapshot file, the base that the file names, and a line for the log.
 pub type LoadedState<E> = (E, SnapshotBase, String);
 
-/// Makes a state machine of a snapshot file, as a generation of the store. Blocks.
+/// Makes a state machine of a snapshot file, as a generation of the store. Blocks. After an error its caller removes the generation.
 pub type LoadState<E> = Arc<dyn Fn(OpenFile<'_>, u64) -> Result<LoadedState<E>, String> + Send + Sync>;
 
 /// Removes a generation of a store. Blocks.

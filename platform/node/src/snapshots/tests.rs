@@ -63,6 +63,10 @@ fn load(open: OpenFile<'_>, generation: u64) -> Result<(u64, SnapshotBase, Strin
 
 impl Kept {
     fn new(durable: bool, named: Option<NamedSnapshot>) -> Kept {
+        Kept::loading(durable, named, Arc::new(load))
+    }
+
+    fn loading(durable: bool, named: Option<NamedSnapshot>, load: LoadState<u64>) -> Kept {
         let (folder, puller) = (tempfile::tempdir().unwrap(), TestPuller::default());
         let path = folder.path().to_owned();
         let open = move || -> io::Result<Box<dyn Vfs>> {
@@ -75,7 +79,7 @@ impl Kept {
         let keeper = Snapshots::new(SnapshotParts {
             directory: Directory { open: Arc::new(open), keeps_files: durable },
             puller: Box::new(puller.clone()),
-            load: Arc::new(load),
+            load,
             wake: Arc::new(|| ()),
             named,
             durable,
@@ -241,6 +245,7 @@ fn what_is_not_the_snapshot_that_was_announced_is_not_fetched_and_leaves_no_file
         assert_eq!(kept.wait(), [SnapshotEvent::NotFetched(SnapshotId(77))]);
         assert_eq!(kept.names(), [""; 0]);
     }
+    assert_eq!(*kept.removed.lock(), [1, 2, 3], "nor a generation of the store, however far it came");
     kept.fetch(78, 9);
     let (_, sink, on_end) = kept.puller.0.lock().pop().unwrap();
     drop(sink);
@@ -274,6 +279,29 @@ fn a_cancelled_fetch_that_ends_all_the_same_changes_nothing() {
 }
 
 #[test]
+fn a_loading_that_is_given_up_ends_at_its_next_read_and_its_generation_goes() {
+    // Reads for as long as it can.
+    let endless = |open: OpenFile<'_>, _generation| {
+        let file = open().map_err(|error| error.to_string())?;
+        loop {
+            file.read_exact_at(&mut [0], 0).map_err(|error| error.to_string())?;
+            thread::yield_now();
+        }
+    };
+    let mut kept = Kept::loading(true, None, Arc::new(endless));
+    kept.fetch(77, 9);
+    kept.pulled(b"9");
+    assert_eq!((kept.events(), kept.removed.lock().clone()), (vec![], vec![]), "it is being loaded");
+    kept.keeper.task(&SnapshotTask::Cancel, |_| None);
+    let end = Instant::now() + Duration::from_secs(30);
+    while kept.removed.lock().is_empty() {
+        assert!(Instant::now() < end, "it is loaded for ever");
+        thread::yield_now();
+    }
+    assert_eq!((kept.events(), kept.names(), kept.removed.lock().clone()), (vec![], vec![], vec![1]));
+}
+
+#[test]
 fn a_snapshot_that_cannot_be_written_is_told_to_who_waits_and_the_next_may_succeed() {
     let mut kept = Kept::new(true, None);
     kept.keeper.task(&SnapshotTask::Offer { to: ONE, at_least: Position(1) }, |_| None);
@@ -282,7 +310,7 @@ fn a_snapshot_that_cannot_be_written_is_told_to_who_waits_and_the_next_may_succe
     std::fs::create_dir(&in_the_way).unwrap();
     kept.keeper.begun(base(5));
     kept.keeper.piece(b"5".to_vec(), true);
-    assert_eq!(kept.wait(), [SnapshotEvent::Unready(ONE)]);
+    assert_eq!(kept.wait(), [SnapshotEvent::NotTaken(Position(5)), SnapshotEvent::Unready(ONE)]);
     assert_eq!((kept.keeper.figures().failed, kept.keeper.figures().taking), (1, false));
     std::fs::remove_dir(&in_the_way).unwrap();
     assert_eq!(kept.take(6), []);

@@ -8,6 +8,7 @@ mod disk_full;
 mod kills;
 mod sick_disks;
 mod snapshots;
+mod spoiled_journals;
 mod stops;
 mod traces;
 mod workload;

@@ -45,7 +45,8 @@ pub enum SnapshotReport<M, F> {
         /// Complete, or why not.
         outcome: Result<(), String>,
     },
-    /// What was pulled is checked, durable under its name, and loaded; or is of no use. Told also when nobody waits for it any more.
+    /// What was pulled is checked, durable under its name, and loaded; or is of no use, and its generation of the store is gone. Told also
+    /// when nobody waits for it any more.
     Loaded {
         /// Which snapshot it is.
         id: SnapshotId,
@@ -91,6 +92,8 @@ pub enum SnapshotEffect<M, F> {
         /// As which generation of the store.
         store_generation: u64,
     },
+    /// What is being loaded is of no use any more: the sooner that ends the better, and nothing of it stays. It is answered all the same.
+    StopLoading,
     /// Remove all snapshot files but these, before anything else is begun that may make files of the same names.
     RemoveFilesBut(Vec<SnapshotName>),
     /// Close a state machine and remove its generation of the store.

@@ -99,6 +99,7 @@ impl<M, F: Clone> Coordinator<M, F> {
             }
             Stage::Loading => {
                 self.fetching.given_up.insert(snapshot.id);
+                self.effects.push_back(SnapshotEffect::StopLoading);
             }
             Stage::Loaded(loaded) => self.discard(loaded.machine, loaded.store_generation),
         }

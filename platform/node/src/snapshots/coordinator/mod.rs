@@ -17,7 +17,7 @@
 //! 2. What the metadata name, or may name once a change on its way is written, keeps its file and its generation of the store.
 //! 3. A snapshot is installed only when all of it was checked, loaded and made durable, and only if it is the one that was ordered.
 //! 4. One snapshot is fetched and one taken at a time, and none is fetched again while threads still work on an earlier fetch of it.
-//! 5. Peers that wait for a snapshot get it, or are told that none can be had.
+//! 5. Peers that wait for a snapshot get it, or are told that none can be had; so is the protocol.
 
 mod checkpoints;
 mod effects;
@@ -213,9 +213,12 @@ impl<M, F: Clone> Coordinator<M, F> {
                 }
             }
             Err(reason) => {
-                // The next checkpoint tries again.
+                // The next checkpoint tries again. Whoever asked for this one need not wait for that.
                 self.note(SnapshotNote::NotTaken { position: base.position, reason });
                 self.figures.failed += 1;
+                if self.kind != CheckpointKind::Store {
+                    self.events.push(SnapshotEvent::NotTaken(base.position));
+                }
                 self.disappoint();
             }
         }

@@ -276,7 +276,8 @@ fn a_snapshot_is_not_fetched_again_while_threads_still_work_on_an_earlier_fetch_
     let mut decided = Decided::new(CheckpointKind::File, None, None);
     decided.fetch(77, 9);
     decided.pulled(77);
-    assert_eq!(decided.task(SnapshotTask::Cancel), [SnapshotEffect::RemoveFilesBut(vec![])]);
+    let given_up = [SnapshotEffect::StopLoading, SnapshotEffect::RemoveFilesBut(vec![])];
+    assert_eq!(decided.task(SnapshotTask::Cancel), given_up);
     assert_eq!(decided.fetch(77, 9), [], "the loader may still rename the file");
     assert_eq!(decided.events(), [SnapshotEvent::NotFetched(SnapshotId(77))]);
     assert_eq!(
@@ -288,6 +289,26 @@ fn a_snapshot_is_not_fetched_again_while_threads_still_work_on_an_earlier_fetch_
     assert_eq!(decided.fetch(77, 9), [again]);
     let load = SnapshotEffect::Load { snapshot: served(77, 9), store_generation: 2 };
     assert_eq!(decided.pulled(77), [load], "never as a generation that was begun before");
+}
+
+#[test]
+fn a_fetch_that_is_replaced_while_it_is_loaded_is_given_up_before_the_next_begins() {
+    let mut decided = Decided::new(CheckpointKind::Store, None, None);
+    decided.fetch(77, 9);
+    decided.pulled(77);
+    assert_eq!(
+        decided.fetch(78, 10),
+        [
+            SnapshotEffect::StopLoading,
+            SnapshotEffect::RemoveFilesBut(vec![]),
+            SnapshotEffect::Pull { from: TWO, incarnation: BOUND, snapshot: served(78, 10) }
+        ]
+    );
+    let outcome = Err("it was given up".to_owned());
+    let kept = vec![fetched(78), complete(10)];
+    let report = SnapshotReport::Loaded { id: SnapshotId(77), outcome };
+    assert_eq!(decided.report(report), [SnapshotEffect::RemoveFilesBut(kept)]);
+    assert_eq!(decided.events(), [], "nobody waits for it");
 }
 
 #[test]
@@ -436,12 +457,28 @@ fn peers_that_wait_are_told_when_none_can_be_taken_and_the_next_try_may_succeed(
     decided.effects();
     let outcome = Err("the disk is full".to_owned());
     assert_eq!(decided.report(SnapshotReport::Written { base: base(5), outcome }), []);
-    assert_eq!(decided.events(), [SnapshotEvent::Unready(ONE)]);
+    let told = [SnapshotEvent::NotTaken(Position(5)), SnapshotEvent::Unready(ONE)];
+    assert_eq!(decided.events(), told, "and so is the protocol, which may know of others");
     assert_eq!((decided.submit(), decided.coordinator.figures().failed), (vec![], 1));
     assert!(!decided.coordinator.is_busy());
     decided.offer(ONE, 1);
     assert_eq!(decided.events(), [SnapshotEvent::Due]);
     assert_eq!(decided.write(60, 6), [SnapshotEffect::Serve { to: ONE, ready: ready(60, 6) }]);
+}
+
+#[test]
+fn a_checkpoint_of_a_store_on_disk_is_not_called_failed_because_the_file_for_peers_is() {
+    let mut decided = Decided::new(CheckpointKind::Store, None, None);
+    decided.offer(ONE, 1);
+    decided.events();
+    decided.coordinator.begun(base(5));
+    decided.coordinator.persisted(base(5));
+    decided.effects();
+    let outcome = Err("the disk is full".to_owned());
+    assert_eq!(decided.report(SnapshotReport::Written { base: base(5), outcome }), []);
+    assert_eq!(decided.events(), [SnapshotEvent::Unready(ONE)]);
+    assert_eq!(decided.submit(), [named(5, 0, 0)]);
+    assert_eq!(decided.sync(), [SnapshotEvent::Taken(Position(5))]);
 }
 
 #[test]

@@ -34,5 +34,5 @@ pub use replicated_limits::ReplicatedLimits;
 pub use result::{CommandResult, CommandResults, ResultValue};
 pub use session::SessionTable;
 pub use snapshot::{Restore, SnapshotError, SnapshotFile, SnapshotName, SnapshotReader, SnapshotWriter};
-pub use store::{KeyValue, OrderedStore, StoreError};
+pub use store::{KeyValue, OrderedStore, PersistLater, StoreError};
 pub use view::MemoryView;

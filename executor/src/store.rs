@@ -82,6 +82,9 @@ pub trait KeyValue {
 /// Keys with their values, as [`OrderedStore::range`] gives them.
 pub type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
+/// Does what [`OrderedStore::persist`] does, for the state as it was when this was made, on any thread, while the store goes on. Blocks.
+pub type PersistLater = Box<dyn FnOnce() -> Result<Position, StoreError> + Send>;
+
 /// What belongs to the replicated state beside the entries, at the end of a batch.
 #[derive(Debug)]
 pub struct ExecutorState<'a> {
@@ -126,6 +129,11 @@ pub trait OrderedStore: KeyValue + Send {
     /// [`StoreError::Medium`]; final.
     fn persist(&mut self) -> Result<Position, StoreError> {
         Ok(Position::ZERO)
+    }
+
+    /// [`OrderedStore::persist`] for another thread: this gives what does it, and does not wait. One at a time may be under way.
+    fn persist_later(&self) -> PersistLater {
+        Box::new(|| Ok(Position::ZERO))
     }
 
     /// The position of the last committed batch.

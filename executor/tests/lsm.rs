@@ -410,6 +410,8 @@ fn the_store_counts_what_it_does_and_what_held_it_up() {
     disk.executor.persist().expect("synced");
     let after = disk.executor.store().figures();
     assert_eq!((after.commits - before.commits, after.persists - before.persists), (11, 1));
+    disk.executor.persist_later()().expect("synced");
+    assert_eq!(disk.executor.store().figures().persists - before.persists, 2, "also those of other threads");
     assert!(after.write_bytes - before.write_bytes > 1_000 && after.commit_us_max > 0 && after.disk_bytes > 0);
     assert!(after.stall_us <= after.commit_us && after.stalls <= after.commits);
 }

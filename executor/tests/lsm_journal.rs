@@ -164,8 +164,7 @@ fn a_checkpoint_stands_without_any_journal() {
 fn a_checkpoint_from_another_thread_stands_without_any_journal_and_holds_what_was_committed_when_it_was_ordered() {
     let mut pair = Pair::new();
     (0..5).for_each(|_| pair.put(2_000));
-    let persister = pair.disk.executor.store().persister();
-    let writing = std::thread::spawn(move || persister.persist());
+    let writing = std::thread::spawn(pair.disk.executor.persist_later());
     (0..5).for_each(|_| pair.put(2_000));
     assert_eq!(writing.join().expect("no panic"), Ok(Position(6)));
     let found = pair.cut();

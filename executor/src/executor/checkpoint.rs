@@ -2,7 +2,7 @@
 
 use super::{KvExecutor, store_failed};
 use crate::snapshot::{SnapshotError, SnapshotHeader, SnapshotWriter};
-use crate::store::{ExecutorState, OrderedStore, StoreError};
+use crate::store::{ExecutorState, OrderedStore, PersistLater, StoreError};
 use quorate_framework::{BlockId, ClusterId, ExecutorError, Position, SnapshotBase};
 
 impl<S: OrderedStore> KvExecutor<S> {
@@ -24,6 +24,12 @@ impl<S: OrderedStore> KvExecutor<S> {
             self.failed = Some(error.clone());
         }
         persisted
+    }
+
+    /// [`KvExecutor::persist`] for another thread, which must stop the replica if it fails.
+    #[must_use]
+    pub fn persist_later(&self) -> PersistLater {
+        self.store.persist_later()
     }
 
     /// Begins a snapshot of the committed state, which must be exactly the one at the base's position. Execution may go on at once;

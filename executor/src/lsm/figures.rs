@@ -1,5 +1,6 @@
 //! What the store did and how long it was held up.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// A batch that takes longer than this to commit was held up by the tree, not by its own size, in milliseconds.
@@ -56,10 +57,27 @@ impl LsmFigures {
             self.stall_us += took_us;
         }
     }
+}
 
-    pub(super) fn persisted(&mut self, began: Instant) {
-        self.persists += 1;
-        self.persist_us += microseconds(began.elapsed());
+/// Checkpoints of one store, whichever threads carry them out.
+#[derive(Debug, Default)]
+pub(super) struct PersistFigures {
+    count: AtomicU64,
+    took_us: AtomicU64,
+}
+
+impl PersistFigures {
+    pub(super) fn persisted(&self, began: Instant) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.took_us.fetch_add(microseconds(began.elapsed()), Ordering::Relaxed);
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn took_us(&self) -> u64 {
+        self.took_us.load(Ordering::Relaxed)
     }
 }
 

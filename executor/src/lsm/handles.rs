@@ -1,6 +1,7 @@
 //! What the store gives away: values, views, and what syncs it from another thread.
 
 use super::damage;
+use super::figures::PersistFigures;
 use super::physical::Found;
 use super::write_out::write_out;
 use crate::store::StoreError;
@@ -9,6 +10,8 @@ use quorate_framework::Position;
 use std::fmt;
 use std::ops::Deref;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
 
 /// The store as it was at a commit. While it lives the tree keeps old values.
 pub struct LsmView(pub(super) Snapshot);
@@ -54,6 +57,7 @@ pub struct LsmPersister {
     pub(super) keyspace: Keyspace,
     pub(super) directory: PathBuf,
     pub(super) position: Position,
+    pub(super) figures: Arc<PersistFigures>,
 }
 
 impl fmt::Debug for LsmPersister {
@@ -69,8 +73,10 @@ impl LsmPersister {
     /// # Errors
     /// [`StoreError::Medium`]; final.
     pub fn persist(self) -> Result<Position, StoreError> {
+        let began = Instant::now();
         let written = write_out(&self.database, &self.keyspace);
         written.map_err(|error| damage::failed(&self.directory, &error))?;
+        self.figures.persisted(began);
         Ok(self.position)
     }
 }

@@ -1,7 +1,7 @@
 //! The store itself: batches, reads, views.
 
 use super::damage;
-use super::figures::{LsmFigures, microseconds};
+use super::figures::{LsmFigures, PersistFigures, microseconds};
 use super::handles::{LsmPersister, LsmValue, LsmView};
 use super::keys;
 use super::loader::LsmLoader;
@@ -12,12 +12,13 @@ use super::physical::{Found, Source};
 use super::write_out::write_out;
 use crate::session::{SessionStamps, SessionWrite};
 use crate::snapshot::RestorableStore;
-use crate::store::{ExecutorState, KeyValue, OrderedStore, StoreError};
+use crate::store::{ExecutorState, KeyValue, OrderedStore, PersistLater, StoreError};
 use fjall::{AbstractTree, Database, Keyspace, UserValue};
 use quorate_framework::Position;
 use std::fmt;
 use std::ops::{Bound, ControlFlow};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// The tree of one generation.
@@ -36,6 +37,7 @@ pub struct LsmStore {
     pub(super) mark: Mark,
     pub(super) stamps: SessionStamps,
     figures: LsmFigures,
+    persists: Arc<PersistFigures>,
 }
 
 impl fmt::Debug for LsmStore {
@@ -47,7 +49,8 @@ impl fmt::Debug for LsmStore {
 
 impl LsmStore {
     pub(super) fn new(tree: Tree, mark: Mark, stamps: SessionStamps) -> LsmStore {
-        LsmStore { tree, pending: Pending::default(), mark, stamps, figures: LsmFigures::default() }
+        let (figures, persists) = (LsmFigures::default(), Arc::default());
+        LsmStore { tree, pending: Pending::default(), mark, stamps, figures, persists }
     }
 
     /// The generation's directory.
@@ -64,6 +67,7 @@ impl LsmStore {
             keyspace: self.tree.keyspace.clone(),
             directory: self.tree.directory.clone(),
             position: self.mark.position,
+            figures: Arc::clone(&self.persists),
         }
     }
 
@@ -77,6 +81,8 @@ impl LsmStore {
             disk_bytes: database.disk_space().unwrap_or_default(),
             journals: database.journal_count() as u64,
             tables: keyspace.table_count() as u64,
+            persists: self.persists.count(),
+            persist_us: self.persists.took_us(),
             merges: database.compactions_completed() as u64,
             merge_us: microseconds(database.time_compacting()),
             ..self.figures
@@ -238,10 +244,12 @@ impl OrderedStore for LsmStore {
     }
 
     fn persist(&mut self) -> Result<Position, StoreError> {
-        let began = Instant::now();
-        let position = self.persister().persist()?;
-        self.figures.persisted(began);
-        Ok(position)
+        self.persister().persist()
+    }
+
+    fn persist_later(&self) -> PersistLater {
+        let persister = self.persister();
+        Box::new(move || persister.persist())
     }
 
     fn applied(&self) -> Position {

@@ -318,6 +318,7 @@ where
         } else if self.output.halt.is_some()
             // At work, perhaps done: nobody else looks while there is always something to take in.
             || !self.execution.is_idle()
+            || self.execution.is_persisting()
             || (self.ending.is_none() && (self.parts.snapshots.has_news() || self.has_work()))
         {
             self.carry_out().await;

@@ -8,15 +8,20 @@ pub use threaded::ThreadedMachine;
 
 use async_trait::async_trait;
 use quorate_framework::{ExecutorError, SnapshotBase, TransactionExecutor};
+use std::future::Future;
+use std::pin::Pin;
 
 /// How a state machine keeps its state over a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keeping {
     /// In memory: a checkpoint is a snapshot file.
     InSnapshots,
-    /// In a store on disk, which is behind by a few batches at most: a checkpoint is a sync of it.
+    /// In a store on disk, which is behind by a few batches at most: a checkpoint writes the rest out.
     OnDisk,
 }
+
+/// A state on its way to the disk: ends when it is durable.
+pub type Persisting = Pin<Box<dyn Future<Output = Result<(), ExecutorError>> + Send>>;
 
 /// A state machine whose state can be given away, piece by piece, while execution goes on. One snapshot at a time.
 #[async_trait]
@@ -39,9 +44,10 @@ pub trait StateMachine: TransactionExecutor + 'static {
     /// Lets the snapshot under way go, if there is one.
     fn drop_snapshot(&mut self);
 
-    /// Makes the state as executed durable in the store itself. Only with [`Keeping::OnDisk`]. Waits for the disk.
+    /// Makes the state as executed now durable in the store itself. Only with [`Keeping::OnDisk`], and one at a time. What is given waits for
+    /// the disk, while execution may go on.
     ///
     /// # Errors
-    /// [`ExecutorError`]; the replica must then stop.
-    async fn persist(&mut self) -> Result<(), ExecutorError>;
+    /// [`ExecutorError`], here or there; the replica must then stop.
+    async fn persist(&mut self) -> Result<Persisting, ExecutorError>;
 }

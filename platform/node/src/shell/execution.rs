@@ -3,7 +3,7 @@
 //! A store in memory is done at once, within the turn. A store that waits for a disk keeps its task, and the shell hears of its end
 //! like of anything else that comes in: a disk that hangs stops execution and nothing else.
 
-use crate::state_machine::StateMachine;
+use crate::state_machine::{Persisting, StateMachine};
 use quorate_framework::{ExecutorCommand, ExecutorError, Outcome, SnapshotBase};
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -19,7 +19,7 @@ pub(super) enum Task {
     Begin(SnapshotBase),
     /// Give the next piece of it, about so many bytes.
     Piece(usize),
-    /// Sync its store.
+    /// Begin to make its store durable. Other tasks may follow before that is done.
     Persist(SnapshotBase),
 }
 
@@ -40,13 +40,22 @@ struct Bench<E> {
     group: Vec<ExecutorCommand>,
 }
 
-type Running<E> = Pin<Box<dyn Future<Output = (Box<Bench<E>>, Result<Done, ExecutorError>)> + Send>>;
+/// Where a task leads.
+enum Step {
+    Done(Done),
+    Persisting(SnapshotBase, Persisting),
+}
 
-/// The state machine, idle or at work.
+type Running<E> = Pin<Box<dyn Future<Output = (Box<Bench<E>>, Result<Step, ExecutorError>)> + Send>>;
+
+/// The state machine, idle or at work, and its checkpoint that is under way.
 pub(super) struct Execution<E> {
     idle: Option<Box<Bench<E>>>,
     running: Option<Running<E>>,
     finished: Option<Result<Done, ExecutorError>>,
+    /// A state that is being made durable, beside whatever else is done.
+    persisting: Option<(SnapshotBase, Persisting)>,
+    persisted: Option<Result<Done, ExecutorError>>,
 }
 
 impl<E> fmt::Debug for Execution<E> {
@@ -58,7 +67,17 @@ impl<E> fmt::Debug for Execution<E> {
 impl<E: StateMachine> Execution<E> {
     pub(super) fn new(machine: E) -> Execution<E> {
         let idle = Some(Box::new(Bench { machine, group: Vec::new() }));
-        Execution { idle, running: None, finished: None }
+        Execution { idle, running: None, finished: None, persisting: None, persisted: None }
+    }
+
+    /// Whether a state is being made durable, or that it is was not taken up yet.
+    pub(super) fn is_persisting(&self) -> bool {
+        self.persisting.is_some() || self.persisted.is_some()
+    }
+
+    /// What is being made durable is not the state any more: nobody hears of its end.
+    pub(super) fn forget_persisting(&mut self) {
+        (self.persisting, self.persisted) = (None, None);
     }
 
     /// Whether it can be given a task.
@@ -80,21 +99,20 @@ impl<E: StateMachine> Execution<E> {
     pub(super) async fn begin(&mut self, task: Task) -> Option<Result<Done, ExecutorError>> {
         let bench = self.idle.take()?;
         self.running = Some(Box::pin(run(bench, task)));
-        self.poll_once().await;
-        self.finished.take()
+        self.look().await
     }
 
-    /// What came of a task that took its time, once; none while it is still at it.
+    /// What came of a task that took its time, once; none while it is still at it. Asked again for what else may have ended.
     pub(super) async fn look(&mut self) -> Option<Result<Done, ExecutorError>> {
         self.poll_once().await;
-        self.finished.take()
+        self.finished.take().or_else(|| self.persisted.take())
     }
 
-    /// Waits for the end of the running task; for ever if there is none. Cancelling it loses nothing.
+    /// Waits for the end of the running task, or of what is being made durable; for ever if there is neither. Cancelling it loses nothing.
     pub(super) async fn finished(&mut self) {
         poll_fn(|context| {
             self.poll_running(context);
-            if self.finished.is_some() { Poll::Ready(()) } else { Poll::Pending }
+            if self.finished.is_some() || self.persisted.is_some() { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
     }
@@ -108,14 +126,26 @@ impl<E: StateMachine> Execution<E> {
     }
 
     fn poll_running(&mut self, context: &mut Context<'_>) {
-        let Some(running) = &mut self.running else { return };
-        if let Poll::Ready((bench, done)) = running.as_mut().poll(context) {
-            (self.running, self.idle, self.finished) = (None, Some(bench), Some(done));
+        if let Some(running) = &mut self.running
+            && let Poll::Ready((bench, step)) = running.as_mut().poll(context)
+        {
+            (self.running, self.idle) = (None, Some(bench));
+            match step {
+                Ok(Step::Persisting(base, persisting)) => self.persisting = Some((base, persisting)),
+                Ok(Step::Done(done)) => self.finished = Some(Ok(done)),
+                Err(error) => self.finished = Some(Err(error)),
+            }
+        }
+        if let Some((_, persisting)) = &mut self.persisting
+            && let Poll::Ready(done) = persisting.as_mut().poll(context)
+            && let Some((base, _)) = self.persisting.take()
+        {
+            self.persisted = Some(done.map(|()| Done::Persisted(base)));
         }
     }
 }
 
-async fn run<E: StateMachine>(mut bench: Box<Bench<E>>, task: Task) -> (Box<Bench<E>>, Result<Done, ExecutorError>) {
+async fn run<E: StateMachine>(mut bench: Box<Bench<E>>, task: Task) -> (Box<Bench<E>>, Result<Step, ExecutorError>) {
     let Bench { machine, group } = &mut *bench;
     let done = match task {
         Task::Execute => {
@@ -128,7 +158,10 @@ async fn run<E: StateMachine>(mut bench: Box<Bench<E>>, task: Task) -> (Box<Benc
             let mut bytes = Vec::with_capacity(budget_bytes + budget_bytes / 4);
             machine.next_piece(budget_bytes, &mut bytes).await.map(|last| Done::Piece(bytes, last))
         }
-        Task::Persist(base) => machine.persist().await.map(|()| Done::Persisted(base)),
+        Task::Persist(base) => {
+            let begun = machine.persist().await;
+            return (bench, begun.map(|persisting| Step::Persisting(base, persisting)));
+        }
     };
-    (bench, done)
+    (bench, done.map(Step::Done))
 }

@@ -1,5 +1,6 @@
 //! The shell with mocks of the async traits and a scripted protocol: what is called, in which order, how often.
 
+mod checkpoints;
 mod doubles;
 mod durable;
 

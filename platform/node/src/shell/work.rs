@@ -21,13 +21,13 @@ where
         self.execution.is_idle()
             && (self.parts.board.wants_digest()
                 || !self.backlog.is_empty()
-                || self.persist_next.is_some()
+                || (self.persist_next.is_some() && !self.execution.is_persisting())
                 || self.parts.snapshots.wants_piece())
     }
 
     /// Lets the state machine do what is next: at most one group, and at most one piece of a snapshot.
     pub(super) async fn work(&mut self) {
-        if let Some(done) = self.execution.look().await {
+        while let Some(done) = self.execution.look().await {
             self.done(done);
         }
         if self.ending.is_some() {
@@ -38,7 +38,9 @@ where
             self.backlog.append(&mut vec![ExecutorCommand::Digest], &mut Vec::new());
         }
         self.carry_out_orders().await;
-        if let Some(base) = self.persist_next.take_if(|_| self.execution.is_idle()) {
+        // One at a time; a later one stands for those that waited.
+        let may = self.execution.is_idle() && !self.execution.is_persisting();
+        if let Some(base) = self.persist_next.take_if(|_| may) {
             self.begin(Task::Persist(base)).await;
         }
         // Where both wait, they take turns.
@@ -81,6 +83,7 @@ where
             Ok(()) => {
                 self.view_is_held = false;
                 self.persist_next = None;
+                self.execution.forget_persisting();
                 self.executed = self.executed.max(base.position);
             }
             Err(reason) => self.parts.driver.halt(HaltReason::Safety(reason), &mut self.output),

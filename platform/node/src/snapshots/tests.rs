@@ -14,6 +14,7 @@ use quorate_framework::{
 use std::any::Any;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -280,20 +281,27 @@ fn a_cancelled_fetch_that_ends_all_the_same_changes_nothing() {
 
 #[test]
 fn a_loading_that_is_given_up_ends_at_its_next_read_and_its_generation_goes() {
+    let reads = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&reads);
     // Reads for as long as it can.
-    let endless = |open: OpenFile<'_>, _generation| {
+    let endless = move |open: OpenFile<'_>, _generation| {
         let file = open().map_err(|error| error.to_string())?;
         loop {
             file.read_exact_at(&mut [0], 0).map_err(|error| error.to_string())?;
+            counted.fetch_add(1, Ordering::Relaxed);
             thread::yield_now();
         }
     };
     let mut kept = Kept::loading(true, None, Arc::new(endless));
     kept.fetch(77, 9);
     kept.pulled(b"9");
-    assert_eq!((kept.events(), kept.removed.lock().clone()), (vec![], vec![]), "it is being loaded");
-    kept.keeper.task(&SnapshotTask::Cancel, |_| None);
     let end = Instant::now() + Duration::from_secs(30);
+    while reads.load(Ordering::Relaxed) == 0 {
+        assert!(Instant::now() < end, "it is not loaded");
+        assert_eq!(kept.events(), []);
+        thread::yield_now();
+    }
+    kept.keeper.task(&SnapshotTask::Cancel, |_| None);
     while kept.removed.lock().is_empty() {
         assert!(Instant::now() < end, "it is loaded for ever");
         thread::yield_now();

@@ -1,12 +1,13 @@
 //! A key-value executor over any store, with a snapshot of it under way or none.
 
-use super::{Keeping, StateMachine};
+use super::{Keeping, Persisting, StateMachine};
 use async_trait::async_trait;
-use quorate_executor::{KvExecutor, OrderedStore, SnapshotWriter};
+use quorate_executor::{KvExecutor, OrderedStore, PersistLater, SnapshotWriter};
 use quorate_framework::{
     ClusterId, ExecutorCommand, ExecutorError, Outcome, Position, SnapshotBase, TransactionExecutor,
 };
 use std::fmt;
+use std::future::ready;
 
 /// An executor that works where it is called.
 pub struct LocalMachine<S: OrderedStore> {
@@ -85,12 +86,10 @@ impl<S: OrderedStore> LocalMachine<S> {
         self.writer = None;
     }
 
-    /// [`StateMachine::persist`], waiting for the disk.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn make_durable(&mut self) -> Result<(), ExecutorError> {
-        self.executor.persist().map(drop)
+    /// What does the work of [`StateMachine::persist`], on any thread.
+    #[must_use]
+    pub fn persist_later(&self) -> PersistLater {
+        self.executor.persist_later()
     }
 }
 
@@ -119,8 +118,8 @@ impl<S: OrderedStore + 'static> StateMachine for LocalMachine<S> {
         self.let_go();
     }
 
-    async fn persist(&mut self) -> Result<(), ExecutorError> {
-        self.make_durable()
+    async fn persist(&mut self) -> Result<Persisting, ExecutorError> {
+        Ok(Box::pin(ready(self.executor.persist().map(drop))))
     }
 }
 

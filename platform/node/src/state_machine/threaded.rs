@@ -1,9 +1,9 @@
 //! A state machine on a thread of its own, for a store that waits for a disk: the core goes on meanwhile.
 
 use super::local::LocalMachine;
-use super::{Keeping, StateMachine};
+use super::{Keeping, Persisting, StateMachine};
 use async_trait::async_trait;
-use quorate_executor::OrderedStore;
+use quorate_executor::{OrderedStore, PersistLater};
 use quorate_framework::{ExecutorCommand, ExecutorError, Outcome, SnapshotBase, TransactionExecutor};
 use std::fmt;
 use std::io;
@@ -17,22 +17,29 @@ enum Job {
     Begin(SnapshotBase, oneshot::Sender<Result<(), ExecutorError>>),
     Piece(usize, Vec<u8>, oneshot::Sender<(Vec<u8>, Result<bool, ExecutorError>)>),
     LetGo,
-    Persist(oneshot::Sender<Result<(), ExecutorError>>),
+    Persist(oneshot::Sender<Persisted>),
 }
 
-/// The handle to a machine on its thread. Whoever uses it has one task at a time under way, so at most two jobs wait. Dropping it ends
-/// the thread after the task it is at, and waits for that: then the store is closed.
+type Persisted = Result<(), ExecutorError>;
+
+/// What makes a state durable, and where the end of that is told.
+type Write = (PersistLater, oneshot::Sender<Persisted>);
+
+/// The handle to a machine on its thread. Whoever uses it has one task at a time under way, so at most two jobs wait. A second thread makes
+/// its states durable meanwhile. Dropping it ends both after what they are at, and waits for that: then the store is closed.
 pub struct ThreadedMachine {
     jobs: Option<Sender<Job>>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
     keeping: Keeping,
 }
 
 impl Drop for ThreadedMachine {
     fn drop(&mut self) {
         self.jobs = None;
-        // A panic of the thread has been reported on stderr.
-        let _ = self.thread.take().map(JoinHandle::join);
+        for thread in self.threads.drain(..) {
+            // A panic of it has been reported on stderr.
+            let _ = thread.join();
+        }
     }
 }
 
@@ -56,9 +63,14 @@ impl ThreadedMachine {
         S::View: 'static,
     {
         let (jobs, taken) = channel();
+        let (writes, written) = channel();
         let keeping = machine.kept();
-        let thread = thread::Builder::new().name("executor".to_owned()).spawn(move || run(machine, &taken))?;
-        Ok(ThreadedMachine { jobs: Some(jobs), thread: Some(thread), keeping })
+        let start =
+            |name: &str, work: Box<dyn FnOnce() + Send>| thread::Builder::new().name(name.to_owned()).spawn(work);
+        let executor = start("executor", Box::new(move || run(machine, &taken, &writes)))?;
+        let mut machine = ThreadedMachine { jobs: Some(jobs), threads: vec![executor], keeping };
+        machine.threads.push(start("checkpoints", Box::new(move || persist(&written)))?);
+        Ok(machine)
     }
 
     async fn ask<A>(&self, job: impl FnOnce(oneshot::Sender<A>) -> Job) -> Result<A, ExecutorError> {
@@ -69,7 +81,7 @@ impl ThreadedMachine {
 }
 
 /// Does one job after the other. An answer that nobody waits for any more is of no use.
-fn run<S: OrderedStore>(mut machine: LocalMachine<S>, jobs: &Receiver<Job>) {
+fn run<S: OrderedStore>(mut machine: LocalMachine<S>, jobs: &Receiver<Job>, writes: &Sender<Write>) {
     while let Ok(job) = jobs.recv() {
         match job {
             Job::Execute(mut group, answer) => {
@@ -85,9 +97,17 @@ fn run<S: OrderedStore>(mut machine: LocalMachine<S>, jobs: &Receiver<Job>) {
             }
             Job::LetGo => machine.let_go(),
             Job::Persist(answer) => {
-                let _ = answer.send(machine.make_durable());
+                let _ = writes.send((machine.persist_later(), answer));
             }
         }
+    }
+}
+
+/// Makes one state durable after the other.
+fn persist(writes: &Receiver<Write>) {
+    while let Ok((write, answer)) = writes.recv() {
+        let done = write().map(drop).map_err(|error| ExecutorError::Store(error.to_string()));
+        let _ = answer.send(done);
     }
 }
 
@@ -123,8 +143,10 @@ impl StateMachine for ThreadedMachine {
         let _ = self.jobs.as_ref().map(|jobs| jobs.send(Job::LetGo));
     }
 
-    async fn persist(&mut self) -> Result<(), ExecutorError> {
-        self.ask(Job::Persist).await?
+    async fn persist(&mut self) -> Result<Persisting, ExecutorError> {
+        let (answer, answered) = oneshot::channel();
+        self.jobs.as_ref().ok_or_else(gone)?.send(Job::Persist(answer)).map_err(|_| gone())?;
+        Ok(Box::pin(async move { answered.await.map_err(|_| gone())? }))
     }
 }
 
@@ -154,5 +176,9 @@ mod tests {
         assert!(outcome.digest.is_some() && outcome.executed == Position::ZERO && group.is_empty());
         there.drop_snapshot();
         assert!(there.next_piece(64, &mut bytes).await.is_err(), "none is under way");
+        let persisting = there.persist().await.unwrap();
+        assert_eq!(here.persist().await.unwrap().await, Ok(()));
+        there.execute(&mut vec![ExecutorCommand::Digest]).await.unwrap();
+        assert_eq!(persisting.await, Ok(()));
     }
 }

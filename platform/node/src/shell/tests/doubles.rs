@@ -4,7 +4,7 @@ use super::{Calls, SELF};
 use crate::driver::scripted::{Scripted, ScriptedRecord};
 use crate::shell::storage::{NamedSnapshot, Storage, StorageFigures};
 use crate::snapshots::{Directory, Puller, Scratch, SnapshotParts, Snapshots};
-use crate::state_machine::{Keeping, StateMachine};
+use crate::state_machine::{Keeping, Persisting, StateMachine};
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use quorate_communicator::transfer::{PullEnd, PullOrder, SnapshotSink};
@@ -61,8 +61,8 @@ impl StateMachine for TestMachine {
 
     fn drop_snapshot(&mut self) {}
 
-    async fn persist(&mut self) -> Result<(), ExecutorError> {
-        Ok(())
+    async fn persist(&mut self) -> Result<Persisting, ExecutorError> {
+        Ok(Box::pin(std::future::ready(Ok(()))))
     }
 }
 

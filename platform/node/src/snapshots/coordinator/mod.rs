@@ -51,7 +51,7 @@ pub enum CheckpointKind {
     Passing,
     /// A snapshot file that the metadata name.
     File,
-    /// A sync of the store on disk, whose base the metadata name. A file is made only for peers, and keeps no name.
+    /// The store on disk, all of it written out, whose base the metadata name. A file is made only for peers, and keeps no name.
     Store,
 }
 

@@ -3,7 +3,7 @@
 //!
 //! The leader puts each request into a block of its own, persists and speculates it, and sends it to its peers, who do the same and
 //! then acknowledge. What a majority holds durably is committed, except that a request at a *contested* position (each multiple of
-//! [`Speculating::contest_every`]) is never committed there: instead the leader undoes everything from that position on, puts a block
+//! `Speculating::contest_every`) is never committed there: instead the leader undoes everything from that position on, puts a block
 //! without an operation there, and the undone requests behind it in a new fork. So the rule that decides is a function of the block
 //! alone, and holds across restarts.
 //!

@@ -17,8 +17,8 @@ use crate::store::{KeyValue, OrderedStore, StoreError};
 use async_trait::async_trait;
 use quorate_framework::entry::EntryKind;
 use quorate_framework::{
-    Answer, Batch, BlockId, Digest, ExecuteRange, ExecutorCommand, ExecutorError, Outcome, Position, ReplyKind,
-    TransactionExecutor,
+    Answer, Batch, BlockId, Digest, ExecuteRange, ExecutedAt, ExecutorCommand, ExecutorError, Outcome, Position,
+    ReplyKind, TransactionExecutor,
 };
 
 /// What the error names when reads outside the log are asked for.
@@ -96,6 +96,12 @@ impl<S: OrderedStore> KvExecutor<S> {
     #[must_use]
     pub fn executed(&self) -> Position {
         self.executed
+    }
+
+    /// The last executed position with the block that stands there.
+    #[must_use]
+    pub fn executed_at(&self) -> ExecutedAt {
+        ExecutedAt { position: self.executed, block: self.block }
     }
 
     /// Whether a range is executed ahead of its commit.

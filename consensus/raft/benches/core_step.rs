@@ -7,8 +7,9 @@
 use bytes::Bytes;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use quorate_framework::{
-    ClientFrame, ConnectionId, Consensus, Destination, Effect, Effects, Event, Incarnation, Incoming, MemberVector,
-    Position, Proposal, ReplicaId, RequestHeader, Sequence, SessionId, Start, Time, TrustedLinks, Verified,
+    ClientFrame, ConnectionId, Consensus, Destination, Effect, Effects, Event, ExecutedAt, Incarnation, Incoming,
+    MemberVector, Position, Proposal, ReplicaId, RequestHeader, Sequence, SessionId, Start, Time, TrustedLinks,
+    Verified,
 };
 use quorate_raft::{Raft, RaftMessage, RaftPromise, RaftSettings, RaftState};
 use std::collections::VecDeque;
@@ -88,8 +89,12 @@ impl Cluster {
         let nodes = (1..=REPLICAS).map(|id| Node::new(ReplicaId(id))).collect();
         let mut cluster = Cluster { nodes, network: VecDeque::new(), now: Time(1_000_000_000), sequence: 0 };
         for id in members.keys() {
-            let start =
-                Start { replica: *id, members: members.clone(), state: RaftState::default(), executed: Position::ZERO };
+            let start = Start {
+                replica: *id,
+                members: members.clone(),
+                state: RaftState::default(),
+                executed: ExecutedAt::default(),
+            };
             cluster.event(*id, Event::Start(start));
             for (peer, incarnation) in members.iter().filter(|(peer, _)| *peer != id) {
                 cluster.event(*id, Event::PeerUp { peer: *peer, incarnation: *incarnation });

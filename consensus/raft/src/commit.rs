@@ -31,6 +31,9 @@ impl Raft {
             return;
         }
         self.commit = index;
+        if !self.check_ahead(effects) {
+            return;
+        }
         if self.fetch.is_some() {
             self.drop_useless_fetch(effects);
         }

@@ -111,6 +111,7 @@ impl Raft {
         // After a start the executor may be further than the log, never than what is committed.
         (self.handed, self.handed_without_log) = (position, position);
         self.executed = self.executed.min(position);
+        self.ahead = None;
     }
 
     pub(crate) fn on_snapshot_not_fetched(&mut self, id: SnapshotId, effects: &mut RaftEffects) {

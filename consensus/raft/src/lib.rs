@@ -29,8 +29,9 @@
 //! - A snapshot is installed in its place among the execute orders, and only above the commit at that moment: the state never goes
 //!   back. The log is dropped after the install is durable, and promised on after the record of that is durable.
 //! - What the executor's state holds beyond the log's commit is committed, but its entries are not known here: it is neither executed
-//!   again nor taken for a commit index.
+//!   again nor taken for a commit index. Its last entry must be found among what is committed later, or the replica halts (`ahead.rs`).
 
+mod ahead;
 mod append;
 mod checkpoint;
 mod commit;

@@ -65,6 +65,8 @@ pub struct Raft {
     pub(crate) executed: Position,
     /// Handed over without the log: what the executor's state held at the start, or a snapshot that was installed.
     pub(crate) handed_without_log: Position,
+    /// Where the executor's state ended at the start, with the entry's term, until that entry is found to be committed.
+    pub(crate) ahead: Option<(Position, Term)>,
     /// When what is not executed was handed over.
     pub(crate) executing: HandedOut<Position>,
     /// The last durable snapshot covers up to here.
@@ -104,6 +106,7 @@ impl Raft {
             handed: Position::ZERO,
             executed: Position::ZERO,
             handed_without_log: Position::ZERO,
+            ahead: None,
             executing: HandedOut::default(),
             snapshot: Position::ZERO,
             forgotten: Position::ZERO,

@@ -34,14 +34,16 @@ impl Raft {
             return self
                 .halt(effects, format!("the log, {base_index} to {last}, does not join the snapshot at {snapshot}"));
         }
-        if start.executed < base_index {
-            let executed = start.executed;
+        let executed = start.executed.position;
+        if executed < base_index {
             return self
                 .halt(effects, format!("the state holds up to {executed}, and the log begins after {base_index}"));
         }
         (self.snapshot, self.commit) = (snapshot, base_index.max(snapshot));
-        // Whatever the state holds beyond is committed, but only a leader can say by which entries.
-        (self.handed, self.executed, self.handed_without_log) = (start.executed, start.executed, start.executed);
+        (self.handed, self.executed, self.handed_without_log) = (executed, executed, executed);
+        if !self.join_executed(start.executed, effects) {
+            return;
+        }
         self.verified = self.commit;
         self.member_lists = match start.state.snapshot_members {
             Some(members) => vec![(snapshot, members)],

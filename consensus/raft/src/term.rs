@@ -52,3 +52,9 @@ pub fn block_of(term: Term, index: Position) -> BlockId {
     block[8..16].copy_from_slice(&index.0.to_be_bytes());
     BlockId(block)
 }
+
+/// The term of a block that stands at this index; none if it is no block of Raft at that index.
+pub(crate) fn term_of(block: BlockId, index: Position) -> Option<Term> {
+    let term = Term(block.0.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes)));
+    (block_of(term, index) == block).then_some(term)
+}

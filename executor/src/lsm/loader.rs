@@ -9,7 +9,6 @@ use crate::replicated_limits::ReplicatedLimits;
 use crate::session::SessionStamps;
 use crate::snapshot::{LoadedState, SYNC_EVERY_BYTES, SnapshotError, SnapshotReader, StateLoader, failed_file};
 use crate::store::{OrderedStore, StoreError};
-use quorate_framework::{BlockId, Position};
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -56,7 +55,7 @@ impl LsmLoader {
             _ => {}
         }
         let tree = create_tree(data_directory, generation, options, &limits)?;
-        let mark = Mark { position: Position::ZERO, block: BlockId::default(), limits, next_stamp: 0, next_long: 0 };
+        let mark = Mark::first(options.cluster, limits);
         Ok(LsmLoader { store: LsmStore::new(tree, mark, SessionStamps::starting_at(0)) })
     }
 

@@ -1,17 +1,19 @@
-//! The record that says which moment the store holds.
+//! The record that says whose state the store holds, and which moment of it.
 //!
 //! ```text
-//! | version: 4 | position: 8 | block: 32 | limits: 32 | next stamp: 8 | next long number: 8 |
+//! | version: 4 | cluster: 16 | position: 8 | block: 32 | limits: 32 | next stamp: 8 | next long number: 8 |
 //! ```
 
 use crate::replicated_limits::ReplicatedLimits;
-use quorate_framework::{BlockId, Position};
+use quorate_framework::{BlockId, ClusterId, Position};
 
-const VERSION: u32 = 1;
-pub(super) const MARK_BYTES: usize = 92;
+/// 2: with the cluster.
+const VERSION: u32 = 2;
+pub(super) const MARK_BYTES: usize = 108;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
+    pub(super) cluster: ClusterId,
     pub(super) position: Position,
     pub(super) block: BlockId,
     pub(super) limits: ReplicatedLimits,
@@ -22,14 +24,21 @@ pub(super) struct Mark {
 }
 
 impl Mark {
+    /// That of an empty state.
+    pub(super) fn first(cluster: ClusterId, limits: ReplicatedLimits) -> Mark {
+        let (position, block) = (Position::ZERO, BlockId::default());
+        Mark { cluster, position, block, limits, next_stamp: 0, next_long: 0 }
+    }
+
     pub(super) fn encode(&self) -> [u8; MARK_BYTES] {
         let mut bytes = [0; MARK_BYTES];
         bytes[..4].copy_from_slice(&VERSION.to_le_bytes());
-        bytes[4..12].copy_from_slice(&self.position.0.to_le_bytes());
-        bytes[12..44].copy_from_slice(&self.block.0);
-        bytes[44..76].copy_from_slice(&self.limits.to_bytes());
-        bytes[76..84].copy_from_slice(&self.next_stamp.to_le_bytes());
-        bytes[84..].copy_from_slice(&self.next_long.to_le_bytes());
+        bytes[4..20].copy_from_slice(&self.cluster.0);
+        bytes[20..28].copy_from_slice(&self.position.0.to_le_bytes());
+        bytes[28..60].copy_from_slice(&self.block.0);
+        bytes[60..92].copy_from_slice(&self.limits.to_bytes());
+        bytes[92..100].copy_from_slice(&self.next_stamp.to_le_bytes());
+        bytes[100..].copy_from_slice(&self.next_long.to_le_bytes());
         bytes
     }
 
@@ -41,11 +50,12 @@ impl Mark {
             return None;
         }
         Some(Mark {
-            position: Position(number(4)),
-            block: BlockId(*bytes[12..].first_chunk()?),
-            limits: ReplicatedLimits::from_bytes(bytes[44..].first_chunk()?),
-            next_stamp: number(76),
-            next_long: number(84),
+            cluster: ClusterId(*bytes[4..].first_chunk()?),
+            position: Position(number(20)),
+            block: BlockId(*bytes[28..].first_chunk()?),
+            limits: ReplicatedLimits::from_bytes(bytes[60..].first_chunk()?),
+            next_stamp: number(92),
+            next_long: number(100),
         })
     }
 }
@@ -57,6 +67,7 @@ mod tests {
     #[test]
     fn a_mark_reads_back_and_one_of_another_version_or_length_is_none() {
         let mark = Mark {
+            cluster: ClusterId([9; 16]),
             position: Position(3),
             block: BlockId([4; 32]),
             limits: ReplicatedLimits { key_bytes: 77, ..ReplicatedLimits::default() },
@@ -65,8 +76,8 @@ mod tests {
         };
         let mut bytes = mark.encode();
         assert_eq!(Mark::decode(&bytes), Some(mark));
-        assert_eq!(Mark::decode(&bytes[..91]), None);
-        bytes[0] = 2;
+        assert_eq!(Mark::decode(&bytes[..107]), None);
+        bytes[0] = 1;
         assert_eq!(Mark::decode(&bytes), None);
     }
 }

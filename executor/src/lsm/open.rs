@@ -13,7 +13,7 @@ use crate::session::{RecordError, SessionStamps, SessionTable, StoredSessions};
 use crate::store::OrderedStore;
 use fjall::compaction::Leveled;
 use fjall::{Database, KeyspaceCreateOptions};
-use quorate_framework::{BlockId, Position};
+use quorate_framework::{ClusterId, Position};
 use std::io::{self, ErrorKind};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -27,9 +27,11 @@ const KEYSPACES_DIRECTORY: &str = "keyspaces";
 /// The one keyspace.
 const KEYSPACE: &str = "state";
 
-/// How much memory and disk the tree may take.
+/// Whose state it is, and how much memory and disk the tree may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LsmOptions {
+    /// The cluster. A store of another one is not opened.
+    pub cluster: ClusterId,
     /// Cache of blocks read from disk, in bytes.
     pub cache_bytes: u64,
     /// A memory table becomes a file at this size, in bytes; some may wait for that at the same time.
@@ -44,6 +46,7 @@ pub struct LsmOptions {
 impl Default for LsmOptions {
     fn default() -> LsmOptions {
         LsmOptions {
+            cluster: ClusterId::default(),
             cache_bytes: 8 << 20,
             memory_table_bytes: 8 << 20,
             journal_bytes: 128 << 20,
@@ -87,6 +90,14 @@ pub enum LsmOpenError {
         applied: Position,
         /// The least position from which the log goes on.
         needed: Position,
+    },
+    /// It is another cluster's.
+    #[error("the store belongs to cluster {found}, not to {expected}: put the directories right")]
+    Foreign {
+        /// Whose it is.
+        found: ClusterId,
+        /// Who asks.
+        expected: ClusterId,
     },
     /// Another process has it open.
     #[error("the store is in use by another process")]
@@ -201,7 +212,7 @@ impl LsmStore {
         limits: ReplicatedLimits,
     ) -> Result<KvExecutor<LsmStore>, LsmOpenError> {
         let tree = create_tree(data_directory, generation, options, &limits)?;
-        let mark = Mark { position: Position::ZERO, block: BlockId::default(), limits, next_stamp: 0, next_long: 0 };
+        let mark = Mark::first(options.cluster, limits);
         let mut store = LsmStore::new(tree, mark, SessionStamps::starting_at(0));
         store.write_mark().map_err(|error| LsmOpenError::Failed(error.to_string()))?;
         store.persist().map_err(|error| LsmOpenError::Failed(error.to_string()))?;
@@ -226,6 +237,9 @@ impl LsmStore {
         let found = source.get(&keys::MARK).map_err(|error| tree_failed(&tree, error))?;
         let mark = found.as_ref().and_then(|found| Mark::decode(found.bytes()));
         let mark = mark.ok_or_else(|| LsmOpenError::damaged("it does not say which state it holds"))?;
+        if mark.cluster != options.cluster {
+            return Err(LsmOpenError::Foreign { found: mark.cluster, expected: options.cluster });
+        }
         if mark.position < needed {
             return Err(LsmOpenError::Behind { applied: mark.position, needed });
         }

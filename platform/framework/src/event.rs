@@ -1,7 +1,7 @@
 //! What happens to a protocol.
 
 use crate::consensus::Consensus;
-use crate::ids::{Digest, Incarnation, Position, ReplicaId};
+use crate::ids::{BlockId, Digest, Incarnation, Position, ReplicaId};
 use crate::proposal::{Operation, OperationId, Proposal, Read};
 use crate::recovery::RecoverySpec;
 use crate::snapshot::{ServedSnapshot, SnapshotId};
@@ -133,7 +133,16 @@ pub struct Start<C: Consensus> {
     pub members: MemberVector,
     /// What the log and the metadata hold; the default on a first start.
     pub state: <C::Record as RecoverySpec>::State,
-    /// The position whose effects the executor's state holds, as read from that state itself, never from a file's name. What is
-    /// committed above it is executed; what is committed up to it is not executed again.
-    pub executed: Position,
+    /// The entry whose effects the executor's state holds last. What is committed above it is executed; what is committed up to it is
+    /// not executed again, so the protocol must find that very block there, or halt.
+    pub executed: ExecutedAt,
+}
+
+/// Where an executor's state ends, as read from that state itself, never from a file's name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ExecutedAt {
+    /// The last position whose effects it holds; zero before the first.
+    pub position: Position,
+    /// The block that was executed there.
+    pub block: BlockId,
 }

@@ -33,7 +33,7 @@ pub mod wire;
 pub use communication::{ClientReply, FrameClass, PeerFrame, ReplicaCommunicator};
 pub use consensus::{Capabilities, ClientPolicy, Consensus, PeerStatus, ProtocolStatus, SubmitTo};
 pub use effect::{Destination, Effect, Effects, HaltReason, Observation, RandomSource};
-pub use event::{Event, MemberVector, Start};
+pub use event::{Event, ExecutedAt, MemberVector, Start};
 pub use execution::{Answer, Batch, ExecuteRange, ExecutorCommand, ExecutorError, Outcome, TransactionExecutor};
 pub use forming::{Forming, FormingEffect, FormingMessage, FormingStatus, MemberClaim};
 pub use ids::{

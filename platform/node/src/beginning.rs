@@ -9,7 +9,7 @@ use crate::state_machine::{Keeping, LocalMachine};
 use quorate_config::Settings;
 use quorate_executor::{KvExecutor, MemoryStore};
 use quorate_framework::vfs::Vfs;
-use quorate_framework::{ClusterId, Incarnation, MemberVector, Position, RecoverySpec};
+use quorate_framework::{ClusterId, ExecutedAt, Incarnation, MemberVector, RecoverySpec};
 use quorate_recovery::RecoveryReport;
 use std::fmt;
 use std::io;
@@ -27,8 +27,8 @@ pub struct Beginning<R: RecoverySpec, M> {
     pub state: R::State,
     /// The state machine.
     pub machine: M,
-    /// The position whose effects its state holds.
-    pub executed: Position,
+    /// Where its state ends.
+    pub executed: ExecutedAt,
     /// The log; none with recovery off.
     pub log: Option<HeldLog<R>>,
     /// What was recovered; none with recovery off.
@@ -67,7 +67,7 @@ pub fn in_memory<R: RecoverySpec>(cluster: ClusterId, settings: &Settings) -> Be
         members: None,
         state: R::State::default(),
         machine: LocalMachine::new(executor, cluster, Keeping::InSnapshots),
-        executed: Position::ZERO,
+        executed: ExecutedAt::default(),
         log: None,
         report: None,
         snapshots: Directory { open: Arc::new(open), keeps_files: false },

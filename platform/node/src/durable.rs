@@ -23,7 +23,7 @@ use quorate_config::{ClusterConfig, Settings, StoreKind, WalSync as ConfiguredSy
 use quorate_executor::snapshot::{MemoryLoader, Restore, SnapshotError, SnapshotName, SnapshotReader};
 use quorate_executor::{KvExecutor, MemoryStore, ReplicatedLimits};
 use quorate_framework::vfs::{Vfs, VfsFile};
-use quorate_framework::{ClusterId, Position, RecoverySpec, ReplicaId, SnapshotBase};
+use quorate_framework::{ClusterId, ExecutedAt, Position, RecoverySpec, ReplicaId, SnapshotBase};
 use quorate_recovery::{
     DirectoryVfs, FREE_SEGMENTS, FlushLinger, Identity, METADATA_FILE, Metadata, Recovered, RecoveryBase,
     RecoveryError, StartOptions, WalSettings, WalSync, current_boot,
@@ -144,8 +144,8 @@ fn check_initialised(directory: &Path) -> Result<(), DurableReason> {
 pub struct StateStart<M> {
     /// The state machine.
     pub machine: M,
-    /// The position whose effects its state holds.
-    pub executed: Position,
+    /// Where its state ends.
+    pub executed: ExecutedAt,
     /// What makes one of a fetched snapshot.
     pub load: LoadState<M>,
     /// Whether a checkpoint is a snapshot file.

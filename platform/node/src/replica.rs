@@ -112,7 +112,7 @@ impl<C: Runnable, M: StateMachine> Replica<C, M> {
             connections,
             communicator,
             executor: machine,
-            executed,
+            executed: executed.position,
             storage,
             pending_bytes_limit: cluster.settings().client_admission_bytes,
             snapshots,

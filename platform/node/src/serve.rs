@@ -283,6 +283,10 @@ mod tests {
             code(DurableReason::NotEmpty(file())),
             code(DurableReason::OtherStore { kept_by: StoreKind::Lsm }),
             code(DurableReason::Store(LsmOpenError::KeysTooLong { given: 9, limit: 8 })),
+            code(DurableReason::Store(LsmOpenError::Foreign {
+                found: ClusterId([1; 16]),
+                expected: ClusterId([2; 16]),
+            })),
             code(DurableReason::Snapshot { position, error: SnapshotError::UnknownVersion { found: 9, known: 1 } }),
         ] {
             assert_eq!(wrong, 2);

@@ -1,12 +1,12 @@
 //! A hand-driven cluster of cores: messages wait in queues until a test delivers them, and records wait until it makes them durable.
 
-use crate::disk::{Disk, up_to};
+use crate::disk::{Disk, last_block, up_to};
 use bytes::Bytes;
 use quorate_framework::entry::{Entry, EntryKind, GroupBuilder};
 use quorate_framework::{
-    ClientFrame, ConnectionId, Consensus, Destination, Effect, Effects, Event, ExecuteRange, Incarnation, Incoming,
-    MemberVector, Position, Proposal, RecordPlace, RecoverySpec, RequestHeader, Sequence, ServedSnapshot, SessionId,
-    SnapshotBase, SnapshotId, Start, Ticket, Time, TrustedLinks, Verified,
+    ClientFrame, ConnectionId, Consensus, Destination, Effect, Effects, Event, ExecuteRange, ExecutedAt, Incarnation,
+    Incoming, MemberVector, Position, Proposal, RecordPlace, RecoverySpec, RequestHeader, Sequence, ServedSnapshot,
+    SessionId, SnapshotBase, SnapshotId, Start, Ticket, Time, TrustedLinks, Verified,
 };
 use quorate_raft::{Raft, RaftMessage, RaftPromise, RaftRecord, RaftSettings, RaftState};
 use std::collections::{BTreeMap, VecDeque};
@@ -87,7 +87,7 @@ impl Cluster {
     }
 
     pub(crate) fn with(count: u32, settings: RaftSettings, state: impl Fn(ReplicaId) -> RaftState) -> Cluster {
-        Cluster::with_executed(count, settings, state, |_| Position::ZERO)
+        Cluster::with_executed(count, settings, state, |_| ExecutedAt::default())
     }
 
     /// A cluster whose executors hold a state already.
@@ -95,7 +95,7 @@ impl Cluster {
         count: u32,
         settings: RaftSettings,
         state: impl Fn(ReplicaId) -> RaftState,
-        executed: impl Fn(ReplicaId) -> Position,
+        executed: impl Fn(ReplicaId) -> ExecutedAt,
     ) -> Cluster {
         let mut cluster = Cluster {
             now: Time(1_000_000_000),
@@ -125,7 +125,7 @@ impl Cluster {
                     accepted: Vec::new(),
                     forsaken: Vec::new(),
                     leaders: Vec::new(),
-                    state_at: executed(replica),
+                    state_at: executed(replica).position,
                     wishes: Vec::new(),
                     operated: Vec::new(),
                     told_members: Vec::new(),
@@ -429,7 +429,8 @@ impl Cluster {
             next = next.wrapping_add(61_000_000);
             next
         }));
-        let (state, executed) = (replica.disk.recover(), replica.state_at);
+        let block = last_block(&replica.executed);
+        let (state, executed) = (replica.disk.recover(), ExecutedAt { position: replica.state_at, block });
         self.event(id(at), Event::Start(Start { replica: id(at), members: members(count), state, executed }));
         for other in others {
             let incarnation = Incarnation(u64::from(other.0));

@@ -1,6 +1,6 @@
 //! What a replica of the hand-driven cluster leaves behind: durable records, and the snapshot that its metadata name.
 
-use quorate_framework::{ExecuteRange, Position, RecordPlace, RecoverySpec, SnapshotBase};
+use quorate_framework::{BlockId, ExecuteRange, Position, RecordPlace, RecoverySpec, SnapshotBase};
 use quorate_raft::{RaftRecord, RaftState};
 use std::collections::VecDeque;
 
@@ -52,6 +52,11 @@ impl Disk {
         self.log.extend(completion.records);
         state
     }
+}
+
+/// The block at which a state with these effects ends.
+pub(crate) fn last_block(executed: &[ExecuteRange]) -> BlockId {
+    executed.last().and_then(|range| range.batches.last()).map_or(BlockId::default(), |batch| batch.block)
 }
 
 /// What was executed up to a position.

@@ -1,9 +1,10 @@
 //! Starting from what was recovered.
 
 use crate::cluster::{Cluster, entries, id, index, members};
-use quorate_framework::{Event, Incarnation, Incoming, MemberVector};
+use quorate_framework::{Event, ExecutedAt, Incarnation, Incoming, MemberVector};
 use quorate_raft::{
     Append, HardState, RaftMessage, RaftPromise, RaftRecord, RaftSettings, RaftState, Term, VoteReply, VoteRequest,
+    block_of,
 };
 
 /// A log of term 1 from `base` to `last`, with a snapshot.
@@ -19,14 +20,18 @@ fn recovered(base: u64, last: u64, snapshot: u64) -> RaftState {
     }
 }
 
-fn cluster(state: &RaftState, executed: u64) -> Cluster {
+fn executed(at: u64, term: u64) -> ExecutedAt {
+    ExecutedAt { position: index(at), block: block_of(Term(term), index(at)) }
+}
+
+fn cluster(state: &RaftState, executed: ExecutedAt) -> Cluster {
     let settings = RaftSettings { snapshots: true, ..RaftSettings::default() };
-    Cluster::with_executed(3, settings, |_| state.clone(), |_| index(executed))
+    Cluster::with_executed(3, settings, |_| state.clone(), |_| executed)
 }
 
 #[test]
 fn commit_starts_at_the_snapshot_and_what_lies_above_is_executed_once_a_leader_commits_it() {
-    let mut cluster = cluster(&recovered(2, 10, 5), 5);
+    let mut cluster = cluster(&recovered(2, 10, 5), executed(5, 1));
     assert_eq!((cluster.core(1).commit_index(), cluster.replica(1).executed.len()), (index(5), 0));
     cluster.elect(1);
     assert_eq!(cluster.core(1).commit_index(), index(11));
@@ -36,28 +41,28 @@ fn commit_starts_at_the_snapshot_and_what_lies_above_is_executed_once_a_leader_c
 
 #[test]
 fn a_state_below_the_snapshot_is_brought_up_to_it_from_the_log() {
-    let cluster = cluster(&recovered(2, 10, 5), 3);
+    let cluster = cluster(&recovered(2, 10, 5), executed(3, 1));
     assert_eq!(cluster.replica(1).state_at, index(5));
 }
 
 #[test]
 fn what_the_state_holds_already_is_not_executed_again() {
     // cases/open.md B07: the store keeps position and data in one batch, and may be further than the snapshot or even the log.
-    for executed in [8, 10, 11, 30] {
-        let mut cluster = cluster(&recovered(2, 10, 5), executed);
+    for (at, term) in [(8, 1), (10, 1), (11, 2), (30, 2)] {
+        let mut cluster = cluster(&recovered(2, 10, 5), executed(at, term));
         cluster.elect(1);
         assert_eq!(cluster.core(1).commit_index(), index(11));
-        assert_eq!(cluster.replica(1).state_at, index(executed.max(11)), "executed {executed}");
+        assert_eq!(cluster.replica(1).state_at, index(at.max(11)), "executed {at}");
         (0..30).for_each(|_| cluster.propose(1, "x"));
         cluster.deliver_all();
-        assert_eq!(cluster.replica(1).state_at, index(41), "executed {executed}");
+        assert_eq!(cluster.replica(1).state_at, index(41), "executed {at}");
     }
 }
 
 #[test]
 fn a_state_beyond_a_stale_tail_of_the_log_commits_none_of_it() {
     // The entries it had executed were lost with the log's unsynced end, and what they replaced came back.
-    let mut cluster = cluster(&recovered(2, 10, 5), 8);
+    let mut cluster = cluster(&recovered(2, 10, 5), executed(8, 2));
     assert_eq!(cluster.core(1).commit_index(), index(5));
     let append = Append {
         term: Term(2),
@@ -73,13 +78,100 @@ fn a_state_beyond_a_stale_tail_of_the_log_commits_none_of_it() {
     assert_eq!(cluster.replica(1).state_at, index(9));
 }
 
+/// What a replica that led nobody yet is sent, as replica 2, leader of term 2.
+fn append_of_term_2(entries_up_to: u64, commit: u64) -> Incoming<RaftMessage, RaftPromise> {
+    Incoming::Message(RaftMessage::Append(Append {
+        term: Term(2),
+        request: 1,
+        previous_index: index(10),
+        previous_term: Term(1),
+        commit: index(commit),
+        entries: entries(2, 11..=entries_up_to).into(),
+    }))
+}
+
+fn halted(cluster: &Cluster) -> &str {
+    cluster.replica(1).halted.as_deref().unwrap_or_default()
+}
+
+#[test]
+fn a_state_that_the_log_holds_is_committed_and_nothing_cuts_it_any_more() {
+    let mut cluster = cluster(&recovered(2, 10, 5), executed(8, 1));
+    assert_eq!((cluster.core(1).commit_index(), cluster.replica(1).state_at), (index(8), index(8)));
+    let append = Append {
+        term: Term(2),
+        request: 1,
+        previous_index: index(5),
+        previous_term: Term(1),
+        commit: index(5),
+        entries: entries(2, 6..=9).into(),
+    };
+    cluster.hand_over(2, 1, Incoming::Message(RaftMessage::Append(append)));
+    assert!(halted(&cluster).contains("commit"), "{}", halted(&cluster));
+}
+
+#[test]
+fn a_state_whose_last_entry_the_log_contradicts_by_a_later_term_refuses_to_start() {
+    let of_a_later_term = RaftState { entries: entries(3, 3..=10), ..recovered(2, 10, 0) };
+    let broken = cluster(&of_a_later_term, executed(8, 2));
+    let told = "the store's state ends with entry 8 of term 2, and the log has an entry of term 3 there or before";
+    assert!(halted(&broken).contains(told), "{}", halted(&broken));
+    // At or below the snapshot there is no later leader to ask.
+    let broken = cluster(&recovered(2, 10, 5), executed(4, 2));
+    assert!(halted(&broken).contains("entry 4 of term 2"), "{}", halted(&broken));
+    let foreign = ExecutedAt { position: index(8), block: block_of(Term(1), index(9)) };
+    let broken = cluster(&recovered(2, 10, 5), foreign);
+    assert!(halted(&broken).contains("none of Raft's"), "{}", halted(&broken));
+}
+
+#[test]
+fn a_state_beyond_the_log_is_compared_with_what_is_committed_there_and_another_entry_halts_the_replica() {
+    for (state, last, commit, is_right) in [
+        (executed(12, 2), 13, 13, true),
+        (executed(12, 2), 13, 12, true),
+        // Its last entry was another one.
+        (executed(12, 1), 13, 13, false),
+        (executed(12, 3), 13, 13, false),
+        // An entry before it leaves no place for its last one.
+        (executed(12, 1), 12, 11, false),
+        (executed(30, 1), 12, 12, false),
+        // Nothing contradicts it yet.
+        (executed(12, 1), 12, 10, true),
+        (executed(12, 3), 12, 11, true),
+    ] {
+        let mut cluster = cluster(&recovered(2, 10, 5), state);
+        cluster.hand_over(2, 1, append_of_term_2(last, commit));
+        let case = format!("{state:?}, commit {commit} of {last}: {}", halted(&cluster));
+        assert_eq!(cluster.replica(1).halted.is_none(), is_right, "{case}");
+        assert_eq!(halted(&cluster).contains("the store belongs to another log"), !is_right, "{case}");
+        let executed_now = cluster.replica(1).state_at;
+        assert_eq!(executed_now, if is_right { state.position.max(index(commit)) } else { state.position }, "{case}");
+    }
+}
+
+#[test]
+fn once_the_state_is_found_in_the_log_later_terms_are_nothing_to_it() {
+    let mut cluster = cluster(&recovered(2, 10, 5), executed(11, 2));
+    cluster.hand_over(2, 1, append_of_term_2(12, 12));
+    let append = Append {
+        term: Term(5),
+        request: 2,
+        previous_index: index(12),
+        previous_term: Term(2),
+        commit: index(14),
+        entries: entries(5, 13..=14).into(),
+    };
+    cluster.hand_over(3, 1, Incoming::Message(RaftMessage::Append(append)));
+    assert_eq!((halted(&cluster), cluster.replica(1).state_at), ("", index(14)));
+}
+
 #[test]
 fn a_state_and_a_log_with_a_hole_between_them_refuse_to_start() {
     // cases/open.md B43.
-    let broken = cluster(&recovered(5, 10, 5), 3);
+    let broken = cluster(&recovered(5, 10, 5), executed(3, 1));
     assert!(broken.replica(1).halted.as_ref().is_some_and(|reason| reason.contains("the log begins after 5")));
     let apart = RaftState { snapshot: (index(20), Term(1)), ..recovered(2, 10, 5) };
-    let broken = cluster(&apart, 20);
+    let broken = cluster(&apart, executed(20, 1));
     assert!(broken.replica(1).halted.as_ref().is_some_and(|reason| reason.contains("does not join")));
 }
 
@@ -88,8 +180,8 @@ fn entries_below_the_snapshot_serve_a_follower_that_is_a_little_behind() {
     // cases/open.md B92.
     let state = |replica| if replica == id(3) { recovered(0, 4, 0) } else { recovered(2, 10, 8) };
     let settings = RaftSettings { snapshots: true, ..RaftSettings::default() };
-    let executed = |replica| if replica == id(3) { index(0) } else { index(8) };
-    let mut cluster = Cluster::with_executed(3, settings, state, executed);
+    let states = |replica| if replica == id(3) { ExecutedAt::default() } else { executed(8, 1) };
+    let mut cluster = Cluster::with_executed(3, settings, state, states);
     cluster.elect(1);
     cluster.run_for(200);
     assert_eq!((cluster.wishes(1), cluster.peer(1, 3).state), (vec![], "replicate"));
@@ -99,7 +191,7 @@ fn entries_below_the_snapshot_serve_a_follower_that_is_a_little_behind() {
 #[test]
 fn a_log_of_a_newer_term_than_the_metadata_counts_and_is_an_anomaly_and_no_vote_is_given_in_that_term() {
     let odd = RaftState { entries: entries(4, 1..=3), ..recovered(0, 0, 0) };
-    let mut cluster = cluster(&odd, 0);
+    let mut cluster = cluster(&odd, ExecutedAt::default());
     assert_eq!((cluster.core(1).term(), cluster.counter(1, "term_anomalies")), (Term(4), 1));
     let own = RaftRecord::HardState(HardState { term: Term(4), voted_for: Some(id(1)) });
     assert_eq!(cluster.replica(1).records, [own], "and it becomes durable");
@@ -113,7 +205,7 @@ fn a_log_of_a_newer_term_than_the_metadata_counts_and_is_an_anomaly_and_no_vote_
 fn the_members_are_those_of_the_snapshot_until_the_log_says_otherwise() {
     let newer: MemberVector = members(3).into_keys().map(|member| (member, Incarnation(99))).collect();
     let state = RaftState { snapshot_members: Some(newer.clone()), ..recovered(2, 10, 5) };
-    let mut cluster = cluster(&state, 5);
+    let mut cluster = cluster(&state, executed(5, 1));
     assert_eq!(cluster.replica(1).told_members, std::slice::from_ref(&newer));
     cluster.elect(1);
     cluster.event(id(1), Event::SnapshotDue);

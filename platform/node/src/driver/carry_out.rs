@@ -190,7 +190,7 @@ impl<C: Consensus> Driver<C> {
             }
             FormingEffect::Formed(members) => {
                 let state = self.recovered.take().unwrap_or_default();
-                let (replica, executed) = (self.forming.replica(), self.executed_position);
+                let (replica, executed) = (self.forming.replica(), self.began_at);
                 self.follow_up.push_back(Event::Start(Start { replica, members, state, executed }));
             }
             FormingEffect::Announce(claim) => {

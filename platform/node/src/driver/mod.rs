@@ -49,8 +49,8 @@ pub use turn::PERSIST_ROUNDS;
 use admission::{Admission, Load};
 use gate::PromiseGate;
 use quorate_framework::{
-    Answer, Consensus, Digest, Effect, Effects, Event, Forming, FormingEffect, HaltReason, LinkId, Origin, Outcome,
-    Position, RandomSource, RecoverySpec, ReplicaId, Ticket, Time,
+    Answer, Consensus, Digest, Effect, Effects, Event, ExecutedAt, Forming, FormingEffect, HaltReason, LinkId, Origin,
+    Outcome, Position, RandomSource, RecoverySpec, ReplicaId, Ticket, Time,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -69,6 +69,8 @@ pub struct Driver<C: Consensus> {
     core: C,
     /// What was recovered, until the protocol is started with it.
     recovered: Option<<C::Record as RecoverySpec>::State>,
+    /// Where the executor's state ended then.
+    began_at: ExecutedAt,
     started: bool,
     verifier: C::Verifier,
     effects: Effects<C>,
@@ -124,6 +126,7 @@ impl<C: Consensus> Driver<C> {
             verifier: core.verifier(),
             core,
             recovered: Some(Default::default()),
+            began_at: ExecutedAt::default(),
             started: false,
             effects: Effects::new(random),
             effect_list: Vec::new(),
@@ -155,10 +158,10 @@ impl<C: Consensus> Driver<C> {
         self
     }
 
-    /// The same, over an executor whose state holds the effects up to this position.
+    /// The same, over an executor whose state ends here.
     #[must_use]
-    pub fn with_executed(mut self, position: Position) -> Driver<C> {
-        self.executed_position = position;
+    pub fn with_executed(mut self, executed: ExecutedAt) -> Driver<C> {
+        (self.began_at, self.executed_position) = (executed, executed.position);
         self
     }
 

@@ -29,7 +29,7 @@ pub(super) fn state(
     let generation = named.map_or(0, |named| named.store_generation);
     let limits = replicated_limits(settings);
     let needed = named.map_or(Position::ZERO, |named| named.base.position);
-    let executor = match LsmStore::open(directory, generation, LsmOptions::default(), needed) {
+    let executor = match LsmStore::open(directory, generation, options(cluster), needed) {
         Ok((executor, report)) => {
             tracing::info!(
                 "state: the store at {} with about {} entries, {} sessions, {} bytes on disk",
@@ -48,14 +48,15 @@ pub(super) fn state(
             }
             executor
         }
-        Err(error) if error.must_rebuild() && named.is_none() => anew(directory, generation, limits)?,
+        Err(error) if error.must_rebuild() && named.is_none() => anew(directory, generation, cluster, limits)?,
         Err(error) if error.must_rebuild() => {
             let found = DurableReason::StoreLost(error);
             return Err(unusable(snapshots, needed, generation, StoreKind::Lsm, found));
         }
         Err(error) => return Err(DurableReason::Store(error)),
     };
-    let position = executor.executed();
+    let executed = executor.executed_at();
+    let position = executed.position;
     check_limits(executor.limits(), &limits).map_err(|error| DurableReason::OtherLimits { position, error })?;
     // Only now: what is no stray to another store (a snapshot of the memory store) must outlive a start that is refused.
     remove_other_generations(directory, Some(generation)).map_err(failed("strays cannot be removed"))?;
@@ -64,12 +65,16 @@ pub(super) fn state(
     let machine = LocalMachine::new(executor, cluster, Keeping::OnDisk);
     let folder = directory.to_owned();
     Ok(StateStart {
-        executed: position,
+        executed,
         machine: ThreadedMachine::start(machine).map_err(failed("no thread for the store"))?,
         load: load(cluster, directory.to_owned(), limits),
         keeps_files: false,
         remove_generation: Arc::new(move |generation| remove(&folder, generation)),
     })
+}
+
+fn options(cluster: ClusterId) -> LsmOptions {
+    LsmOptions { cluster, ..LsmOptions::default() }
 }
 
 /// Removes a generation that nothing names. What cannot be removed is told, and removed by the next start.
@@ -82,13 +87,18 @@ fn remove(directory: &Path, generation: u64) {
 }
 
 /// An empty generation in the place of a lost one or none: the log makes the state again.
-fn anew(directory: &Path, generation: u64, limits: ReplicatedLimits) -> Result<KvExecutor<LsmStore>, DurableReason> {
+fn anew(
+    directory: &Path,
+    generation: u64,
+    cluster: ClusterId,
+    limits: ReplicatedLimits,
+) -> Result<KvExecutor<LsmStore>, DurableReason> {
     match fs::remove_dir_all(generation_path(directory, generation)) {
         Ok(()) => tracing::warn!("the store was lost and is made again from the log"),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(failed("a lost store cannot be removed")(error)),
     }
-    LsmStore::create(directory, generation, LsmOptions::default(), limits).map_err(DurableReason::Store)
+    LsmStore::create(directory, generation, options(cluster), limits).map_err(DurableReason::Store)
 }
 
 /// Makes a fresh generation of a fetched snapshot that was made by these limits, synced when it is given.
@@ -101,7 +111,7 @@ pub(super) fn load(cluster: ClusterId, directory: PathBuf, limits: ReplicatedLim
         let base = reader.header().base.clone();
         check_limits(&reader.header().limits, &limits).map_err(|error| error.to_string())?;
         let lost = |error: LsmOpenError| error.to_string();
-        let loader = LsmLoader::create(&directory, generation, LsmOptions::default(), limits).map_err(lost)?;
+        let loader = LsmLoader::create(&directory, generation, options(cluster), limits).map_err(lost)?;
         let file = open().map_err(|error| error.to_string())?;
         let (executor, report) =
             Restore::begin(file, cluster, &base, loader).and_then(Restore::finish).map_err(text)?;

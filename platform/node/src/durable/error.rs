@@ -87,7 +87,9 @@ impl DurableReason {
         match self {
             DurableReason::Recovery(error) => error.is_bad_input(),
             DurableReason::Snapshot { error, .. } => matches!(error, SnapshotError::UnknownVersion { .. }),
-            DurableReason::Store(error) => matches!(error, LsmOpenError::KeysTooLong { .. }),
+            DurableReason::Store(error) => {
+                matches!(error, LsmOpenError::KeysTooLong { .. } | LsmOpenError::Foreign { .. })
+            }
             DurableReason::OtherStore { .. } | DurableReason::NotEmpty(_) => true,
             DurableReason::StoreLost(_) | DurableReason::StateMissing { .. } => false,
             DurableReason::OtherLimits { .. } | DurableReason::Directory { .. } => false,

@@ -59,7 +59,8 @@ fn a_named_snapshot_that_was_made_by_other_limits_is_refused_and_one_of_the_same
 #[test]
 fn a_store_on_disk_that_was_made_by_other_limits_is_refused_and_left_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
-    drop(LsmStore::create(folder.path(), 0, LsmOptions::default(), limits(9)).unwrap());
+    let options = LsmOptions { cluster: CLUSTER, ..LsmOptions::default() };
+    drop(LsmStore::create(folder.path(), 0, options, limits(9)).unwrap());
     let (scratch, _) = snapshot(limits(100));
     let state = || disk_store::state(folder.path(), &directory(&scratch), CLUSTER, None, &settings());
     let expected = format!("the state at 0 does not belong to metadata.dat: {TOLD}; {LOST_DATA}");
@@ -67,6 +68,22 @@ fn a_store_on_disk_that_was_made_by_other_limits_is_refused_and_left_as_it_is() 
         assert_eq!(state().err().unwrap().to_string(), expected);
         assert_eq!(scratch.list().unwrap().len(), 1, "what is no stray to another store stays");
     }
+}
+
+#[test]
+fn a_store_on_disk_of_another_cluster_is_refused_and_left_as_it_is_also_where_the_log_could_make_the_state() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = LsmOptions { cluster: ClusterId([8; 16]), ..LsmOptions::default() };
+    drop(LsmStore::create(folder.path(), 0, options, limits(100)).unwrap());
+    let (scratch, _) = snapshot(limits(100));
+    for _ in 0..2 {
+        let refused = disk_store::state(folder.path(), &directory(&scratch), CLUSTER, None, &settings()).err().unwrap();
+        assert!(refused.is_bad_input());
+        let expected =
+            format!("the store belongs to cluster {}, not to {CLUSTER}: put the directories right", options.cluster);
+        assert_eq!(refused.to_string(), expected);
+    }
+    assert!(LsmStore::open(folder.path(), 0, options, Position::ZERO).is_ok());
 }
 
 #[test]

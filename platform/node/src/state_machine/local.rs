@@ -4,7 +4,7 @@ use super::{Keeping, Persisting, StateMachine};
 use async_trait::async_trait;
 use quorate_executor::{KvExecutor, OrderedStore, PersistLater, SnapshotWriter};
 use quorate_framework::{
-    ClusterId, ExecutorCommand, ExecutorError, Outcome, Position, SnapshotBase, TransactionExecutor,
+    ClusterId, ExecutedAt, ExecutorCommand, ExecutorError, Outcome, SnapshotBase, TransactionExecutor,
 };
 use std::fmt;
 use std::future::ready;
@@ -34,10 +34,10 @@ impl<S: OrderedStore> LocalMachine<S> {
         LocalMachine { executor, cluster, keeping, writer: None }
     }
 
-    /// The last executed position.
+    /// Where the executed state ends.
     #[must_use]
-    pub fn executed(&self) -> Position {
-        self.executor.executed()
+    pub fn executed(&self) -> ExecutedAt {
+        self.executor.executed_at()
     }
 
     /// How it keeps its state.
@@ -127,12 +127,13 @@ impl<S: OrderedStore + 'static> StateMachine for LocalMachine<S> {
 mod tests {
     use super::*;
     use quorate_executor::{MemoryStore, ReplicatedLimits};
+    use quorate_framework::Position;
 
     #[tokio::test]
     async fn a_snapshot_is_given_whole_and_only_at_its_own_position() {
         let executor = KvExecutor::new(MemoryStore::new(), ReplicatedLimits::default());
         let mut machine = LocalMachine::new(executor, ClusterId([3; 16]), Keeping::InSnapshots);
-        assert_eq!((machine.keeping(), machine.executed()), (Keeping::InSnapshots, Position::ZERO));
+        assert_eq!((machine.keeping(), machine.executed()), (Keeping::InSnapshots, ExecutedAt::default()));
         let elsewhere = SnapshotBase { position: Position(4), ..SnapshotBase::default() };
         assert!(matches!(machine.begin_snapshot(&elsewhere).await, Err(ExecutorError::Store(_))));
         machine.begin_snapshot(&SnapshotBase::default()).await.unwrap();

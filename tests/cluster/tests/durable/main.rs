@@ -6,6 +6,7 @@
 mod directories;
 mod disk_full;
 mod kills;
+mod lost_commits;
 mod sick_disks;
 mod snapshots;
 mod spoiled_journals;

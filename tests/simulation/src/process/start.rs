@@ -192,7 +192,7 @@ impl<P: SimulatedProtocol> Process<P> {
             Snapshots::new(CLUSTER, kind, vfs.clone(), named, plan.checkpoint_transactions, self.random.fork());
         self.running = Some(Running {
             recovered_log_bytes: P::recovered_log_bytes(&state),
-            driver: driver.with_recovered(state).with_executed(executor.executed()),
+            driver: driver.with_recovered(state).with_executed(executor.executed_at()),
             executor,
             input: TurnInput::new(),
             output: TurnOutput::new(),

@@ -308,34 +308,6 @@ fn files(directory: &Path, is_wanted: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_journal_cut_short_gives_the_state_after_an_earlier_batch_whole() {
-    let directory = directory();
-    let mut disk = Replica::over(create(directory.path(), 1));
-    let frames = Workload::new(16).frames(120);
-    for frame in &frames {
-        disk.execute(frame.clone());
-    }
-    drop(disk);
-    let journals = files(&generation_path(directory.path(), 1), |path| path.extension().is_some_and(|e| e == "jnl"));
-    let whole = fs::read(&journals[0]).expect("a journal");
-    let written = whole.iter().rposition(|byte| *byte != 0).expect("something was written") + 1;
-    let mut seen = Vec::new();
-    for cut in (0..10).map(|tenth| written * (10 - tenth) / 10 - 3) {
-        fs::write(&journals[0], &whole[..cut]).expect("written");
-        let executor = open(directory.path(), 1).expect("what is left is sound");
-        let position = executor.executed().0;
-        let mut plain = Replica::with_limits(limits());
-        if position > 0 {
-            plain.execute_range(range(1, &frames[..position as usize]));
-        }
-        let mut found = Replica::over(executor);
-        assert_eq!(found.digest(), plain.digest(), "cut at {cut}: position {position}");
-        seen.push(position);
-    }
-    assert!(seen[0] < 120 && seen.is_sorted_by(|earlier, later| earlier > later), "{seen:?}");
-}
-
-#[test]
 fn rot_in_a_table_is_an_error_when_it_is_read_and_a_reason_to_rebuild_from_then_on() {
     let directory = directory();
     let mut store = create(directory.path(), 1).into_store();

@@ -15,6 +15,7 @@ mod mark;
 mod open;
 mod pending;
 mod physical;
+mod room;
 mod store;
 mod write_out;
 

@@ -68,9 +68,6 @@ pub struct OpenReport {
     pub answers: u64,
     /// Bytes on disk.
     pub disk_bytes: u64,
-    /// Bytes of journals that could not be taken for what was committed, and were dropped: what they held beyond the position the
-    /// log has.
-    pub dropped_journal_bytes: u64,
 }
 
 /// A generation cannot be opened or made.
@@ -179,8 +176,7 @@ pub(super) fn sync_names(directory: &Path) -> io::Result<()> {
     directory.parent().map_or(Ok(()), sync_directory)
 }
 
-/// The tree of a generation, and how many bytes of its journals were dropped.
-fn open_tree(data_directory: &Path, generation: u64, options: LsmOptions) -> Result<(Tree, u64), LsmOpenError> {
+fn open_tree(data_directory: &Path, generation: u64, options: LsmOptions) -> Result<Tree, LsmOpenError> {
     let directory = generation_path(data_directory, generation);
     match std::fs::read_to_string(directory.join(REBUILD_FILE)) {
         Ok(reason) => return Err(LsmOpenError::damaged(reason)),
@@ -191,13 +187,13 @@ fn open_tree(data_directory: &Path, generation: u64, options: LsmOptions) -> Res
     if !tree.try_exists()? {
         return Err(LsmOpenError::damaged("its files are missing"));
     }
-    let opened = journals::open_or_drop(&tree, || open_database(&directory, options));
-    let (database, dropped_journal_bytes) = opened.map_err(LsmOpenError::of_tree)?;
+    journals::empty(&tree).map_err(LsmOpenError::of_tree)?;
+    let database = open_database(&directory, options).map_err(LsmOpenError::of_tree)?;
     if !database.keyspace_exists(KEYSPACE) {
         return Err(LsmOpenError::damaged("its keyspace is missing"));
     }
     let keyspace = database.keyspace(KEYSPACE, KeyspaceCreateOptions::default).map_err(LsmOpenError::of_tree)?;
-    Ok((Tree { directory, options, database, keyspace }, dropped_journal_bytes))
+    Ok(Tree { directory, options, database, keyspace })
 }
 
 impl LsmStore {
@@ -231,7 +227,7 @@ impl LsmStore {
         options: LsmOptions,
         needed: Position,
     ) -> Result<(KvExecutor<LsmStore>, OpenReport), LsmOpenError> {
-        let (tree, dropped_journal_bytes) = open_tree(data_directory, generation, options)?;
+        let tree = open_tree(data_directory, generation, options)?;
         let pending = super::pending::Pending::default();
         let source = Source::Now { keyspace: &tree.keyspace, pending: &pending };
         let found = source.get(&keys::MARK).map_err(|error| tree_failed(&tree, error))?;
@@ -251,7 +247,6 @@ impl LsmStore {
             sessions: sessions.len() as u64,
             answers,
             disk_bytes: store.figures().disk_bytes,
-            dropped_journal_bytes,
         };
         Ok((KvExecutor::restore(store, sessions, mark.limits, mark.block), report))
     }

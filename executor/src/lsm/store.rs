@@ -9,6 +9,7 @@ use super::mark::{MARK_BYTES, Mark};
 use super::open::LsmOptions;
 use super::pending::Pending;
 use super::physical::{Found, Source};
+use super::room::make_room;
 use super::write_out::write_out;
 use crate::session::{SessionStamps, SessionWrite};
 use crate::snapshot::RestorableStore;
@@ -119,8 +120,9 @@ impl LsmStore {
     /// Writes the open batch and, if it is to be there, the mark, at once.
     pub(super) fn write_batch(&mut self, with_mark: bool) -> Result<(), StoreError> {
         let began = Instant::now();
-        let keyspace = &self.tree.keyspace;
-        let mut batch = self.tree.database.batch();
+        let Tree { database, keyspace, .. } = &self.tree;
+        make_room(database, keyspace).map_err(|error| self.failed(error))?;
+        let mut batch = database.batch();
         let (mut writes, mut bytes) = (0, 0);
         for (key, value) in self.pending.take() {
             writes += 1;
@@ -142,7 +144,7 @@ impl LsmStore {
     }
 
     /// Puts a full memory table aside, to be written out. The tree's own thread would do that only after the merge it is at, and the table
-    /// would grow without bound meanwhile; with some set aside the next commit waits for that thread.
+    /// would grow without bound meanwhile.
     fn rotate_full_table(&self) -> Result<(), StoreError> {
         let Tree { keyspace, options, .. } = &self.tree;
         if keyspace.tree.active_memtable().size() > options.memory_table_bytes {
@@ -226,6 +228,15 @@ impl KeyValue for LsmStore {
             self.pending.set(physical, None);
         }
         Ok(present)
+    }
+}
+
+impl Drop for LsmStore {
+    /// A clean end leaves the next start nothing to do again. What cannot be written the log has.
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            drop(write_out(&self.tree.database, &self.tree.keyspace));
+        }
     }
 }
 

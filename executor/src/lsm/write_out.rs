@@ -3,7 +3,7 @@
 use fjall::{AbstractTree, Database, Keyspace, PersistMode};
 
 /// Writes out everything that is committed; when this returns it stands in tables that survive a power cut, and no journal is
-/// needed for it. Blocks; commits go on meanwhile.
+/// needed for it. Blocks. Commits go on meanwhile, but for the moments in which the crate names the new table.
 ///
 /// The crate syncs in this order (lsm-tree 3.1.10): the table and the directory of tables (`table/writer/mod.rs`, `finish`), the
 /// file that lists the tables and its directory (`version/persist.rs`), and the file that names that list, which it replaces by
@@ -19,6 +19,14 @@ pub(super) fn write_out(database: &Database, keyspace: &Keyspace) -> Result<(), 
     database.persist(PersistMode::Buffer)?;
     // Between two batches, never inside one: both hold the journal meanwhile.
     keyspace.rotate_memtable()?;
+    write_out_set_aside(database, keyspace)
+}
+
+/// Writes out the memory tables that were set aside, and syncs as [`write_out`] does. Blocks.
+///
+/// # Errors
+/// The crate's.
+pub(super) fn write_out_set_aside(database: &Database, keyspace: &Keyspace) -> Result<(), fjall::Error> {
     let turn = keyspace.tree.get_flush_lock();
     let oldest_read = database.supervisor.snapshot_tracker.get_seqno_safe_to_gc();
     keyspace.tree.flush(&turn, oldest_read)?;

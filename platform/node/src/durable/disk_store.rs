@@ -38,14 +38,6 @@ pub(super) fn state(
                 report.sessions,
                 report.disk_bytes
             );
-            if report.dropped_journal_bytes > 0 {
-                tracing::warn!(
-                    "the store's journals cannot be relied on: {} bytes of them were dropped; from position {} \
-                     on the log makes the state again",
-                    report.dropped_journal_bytes,
-                    report.position.next()
-                );
-            }
             executor
         }
         Err(error) if error.must_rebuild() && named.is_none() => anew(directory, generation, cluster, limits)?,

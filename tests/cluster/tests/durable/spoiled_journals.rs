@@ -1,4 +1,4 @@
-//! A power cut that spoils the journal of a store on disk: what was checkpointed is there, and the log has the rest.
+//! A power cut that spoils the journal of a store on disk: the tables have what was checkpointed, and the log has the rest.
 
 use crate::durable;
 use crate::workload::Workload;
@@ -39,6 +39,4 @@ fn a_replica_whose_store_lost_a_sector_of_its_journal_comes_back_with_everything
     workload.wait_for(20, &cluster);
     workload.end_and_check();
     cluster.assert_equal_states(&cluster.ids());
-    let log = cluster.log(victim);
-    assert!(log.contains("of them were dropped; from position"), "{log}");
 }

@@ -13,6 +13,11 @@ const ENDING: &str = "jnl";
 /// The crate's own lock, in the tree's directory.
 const LOCK_FILE: &str = "lock";
 
+/// Makes the lock's file again if it is missing: it is empty, so nothing is lost with it, and the crate does not open a tree without it.
+pub(super) fn make_missing_lock(tree: &Path) -> io::Result<()> {
+    OpenOptions::new().write(true).create(true).truncate(false).open(tree.join(LOCK_FILE)).map(drop)
+}
+
 /// Opens a tree. Its journals are dropped where they cannot be taken for what was committed: the state is then that of the
 /// tables. Gives how many bytes were dropped.
 ///

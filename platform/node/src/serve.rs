@@ -282,6 +282,7 @@ mod tests {
             of_recovery(RecoveryError::Settings(String::new())),
             code(DurableReason::NotEmpty(file())),
             code(DurableReason::OtherStore { kept_by: StoreKind::Lsm }),
+            code(DurableReason::OtherMembers { formed: Vec::new(), listed: Vec::new() }),
             code(DurableReason::Store(LsmOpenError::KeysTooLong { given: 9, limit: 8 })),
             code(DurableReason::Snapshot { position, error: SnapshotError::UnknownVersion { found: 9, known: 1 } }),
         ] {

@@ -40,7 +40,7 @@ fn execute_until_killed() {
         let frames: Vec<_> = (first..=first + first % 5).map(frame).collect();
         replica.execute_range(range(first, &frames));
         // Some states are checkpointed, and most are not.
-        if first % 4 == 0 {
+        if first.is_multiple_of(4) {
             let checkpoint = replica.executor.persist().expect("written out");
             writeln!(output, "checkpointed {checkpoint}").expect("the parent listens");
         }

@@ -62,6 +62,11 @@ impl DirectoryVfs {
     }
 }
 
+/// Whether a file that cannot be opened for writing may be readable all the same.
+fn may_still_be_read(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
+}
+
 struct DirectoryFile(File);
 
 impl VfsFile for DirectoryFile {
@@ -105,8 +110,8 @@ impl Vfs for DirectoryVfs {
     fn open(&self, path: &Path) -> io::Result<Box<dyn VfsFile>> {
         let full = self.path.join(path);
         let file = match OpenOptions::new().read(true).write(true).open(&full) {
-            // Whoever only looks may have no right to write; a write will then say so.
-            Err(error) if self._lock.is_none() && error.kind() == io::ErrorKind::PermissionDenied => File::open(&full)?,
+            // Whoever only looks may not be able to write; a write will then say so.
+            Err(error) if self._lock.is_none() && may_still_be_read(&error) => File::open(&full)?,
             other => other?,
         };
         Ok(Box::new(DirectoryFile(file)))
@@ -192,6 +197,18 @@ mod tests {
         let path = folder.path().join("file");
         std::fs::write(&path, "").unwrap();
         assert!(DirectoryVfs::open(&path).is_err());
+    }
+
+    #[test]
+    fn a_file_without_the_right_to_write_or_on_a_read_only_file_system_is_opened_to_be_read_and_no_other_is() {
+        // A mount needs rights that a test does not have; EACCES, EPERM, EROFS as Linux numbers them.
+        for number in [13, 1, 30] {
+            assert!(may_still_be_read(&io::Error::from_raw_os_error(number)), "{number}");
+        }
+        // ENOENT, EIO, EISDIR, ENOSPC.
+        for number in [2, 5, 21, 28] {
+            assert!(!may_still_be_read(&io::Error::from_raw_os_error(number)), "{number}");
+        }
     }
 
     #[test]

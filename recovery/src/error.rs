@@ -2,17 +2,21 @@
 
 use crate::identity::Identity;
 use crate::replicated_settings::{SettingDifference, describe_differences};
-use quorate_framework::{LOST_DATA, Position, ReplayError, Ticket, WireError};
+use quorate_framework::{LOST_DATA, Position, ReplayError, Ticket, WireError, next_step};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thiserror::Error;
 
+/// What to do about bytes that are not damaged and yet make no sense.
+const WRITTEN_SO: &str =
+    "its checksum is right, so a program wrote it like this: keep a copy of the directory for a report";
+
 /// A failure of the storage under a running replica. It is final: the writer gives the same error ever after.
 #[derive(Clone, Debug, Error)]
 pub enum StorageError {
     /// The operating system refused something.
-    #[error("{}: {operation} failed: {source}{}", .file.display(), advice(.source))]
+    #[error("{}: {operation} failed: {source}; {}", .file.display(), next_step(.source))]
     Io {
         /// What was tried.
         operation: &'static str,
@@ -53,13 +57,6 @@ pub enum StorageError {
     Ended,
 }
 
-fn advice(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "; free space and start the replica again",
-        _ => "",
-    }
-}
-
 impl StorageError {
     /// For `map_err`: an error of the operating system, with what was tried and on which file.
     pub(crate) fn io(operation: &'static str, file: &Path) -> impl FnOnce(io::Error) -> StorageError {
@@ -83,7 +80,7 @@ pub enum RecoveryError {
     #[error(transparent)]
     Storage(#[from] StorageError),
     /// Another process has the directory.
-    #[error("{}: another process uses this data directory", .0.display())]
+    #[error("{}: another process uses this data directory; stop that one first, or name another directory", .0.display())]
     Locked(PathBuf),
     /// `init` on a directory that is in use.
     #[error("{} is there already: this directory belongs to a replica, and init makes new ones only", .0.display())]
@@ -111,10 +108,14 @@ pub enum RecoveryError {
         first_group: u64,
     },
     /// Segments with groups beside metadata that says there is no log.
-    #[error("{} holds a log, and metadata.dat says that there is none: the two do not belong together", .0.display())]
+    #[error(
+        "{} holds a log, and metadata.dat says that there is none: the two do not belong together; put back the metadata.dat that belongs \
+         to this log; without it, {LOST_DATA}",
+        .0.display()
+    )]
     LogUnexpected(PathBuf),
     /// Data of another replica, cluster or protocol.
-    #[error("{} belongs to {found}, and this is {expected}", .file.display())]
+    #[error("{} belongs to {found}, and this is {expected}; put each file back where it belongs, or name another directory", .file.display())]
     Foreign {
         /// The file.
         file: PathBuf,
@@ -134,7 +135,7 @@ pub enum RecoveryError {
         differences: Vec<SettingDifference>,
     },
     /// A file of another version of the format.
-    #[error("{} has format version {found}, this program reads version {expected}", .file.display())]
+    #[error("{} has format version {found}, this program reads version {expected}; use the version of this program that wrote it", .file.display())]
     Version {
         /// The file.
         file: PathBuf,
@@ -154,7 +155,7 @@ pub enum RecoveryError {
         reason: String,
     },
     /// A record that cannot be read, although the CRC over it is right.
-    #[error("{} at byte {offset}: {error}", .file.display())]
+    #[error("{} at byte {offset}: {error}; {WRITTEN_SO}; {LOST_DATA}", .file.display())]
     Record {
         /// The file.
         file: PathBuf,
@@ -164,7 +165,7 @@ pub enum RecoveryError {
         error: WireError,
     },
     /// A record that cannot follow those before it.
-    #[error("{} at byte {offset}: {error}", .file.display())]
+    #[error("{} at byte {offset}: {error}; {WRITTEN_SO}; {LOST_DATA}", .file.display())]
     Replay {
         /// The file.
         file: PathBuf,

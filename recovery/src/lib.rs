@@ -74,6 +74,7 @@ pub use identity::{BootId, Identity};
 pub use inspect::{CheckReport, DumpedRecord, check, dump};
 pub use log::LogCounters;
 pub use metadata::{METADATA_FILE, Metadata, StoredRecord};
+pub use metadata_file::load as read_metadata;
 pub use progress::Persisted;
 pub use pump::{Pump, RunningSync, TakenGroup, WrittenGroup};
 pub use replicated_settings::{ReplicatedSettings, SettingDifference, describe_differences, setting_differences};

@@ -225,7 +225,10 @@ mod tests {
         let checksum = crc32fast::hash(&[start.as_slice(), &body].concat());
         let error = Metadata::decode(&[start.as_slice(), &checksum.to_le_bytes(), &body].concat()).unwrap_err();
         assert!(matches!(error, RecoveryError::Version { found: 1, expected: 2, .. }), "{error}");
-        assert_eq!(error.to_string(), "metadata.dat has format version 1, this program reads version 2");
+        assert_eq!(
+            error.to_string(),
+            "metadata.dat has format version 1, this program reads version 2; use the version of this program that wrote it"
+        );
     }
 
     #[test]
@@ -250,7 +253,8 @@ mod tests {
         assert_eq!(
             error,
             format!(
-                "metadata.dat belongs to replica 2 of cluster {cluster} (raft), and this is replica 3 of cluster {cluster} (raft)"
+                "metadata.dat belongs to replica 2 of cluster {cluster} (raft), and this is replica 3 of cluster {cluster} (raft); \
+                 put each file back where it belongs, or name another directory"
             )
         );
         assert!(metadata().check_identity(&Identity { cluster: ClusterId([6; 16]), ..identity() }).is_err());

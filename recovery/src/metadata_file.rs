@@ -12,7 +12,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// [`RecoveryError::MetadataDamaged`], [`RecoveryError::Version`], or what the operating system says.
-pub(crate) fn load(vfs: &dyn Vfs) -> Result<Option<Metadata>, RecoveryError> {
+pub fn load(vfs: &dyn Vfs) -> Result<Option<Metadata>, RecoveryError> {
     let path = Path::new(METADATA_FILE);
     let file = match vfs.open(path) {
         Ok(file) => file,

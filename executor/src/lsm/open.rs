@@ -1,10 +1,11 @@
 //! Opening a generation and making a new one.
 
-use super::damage::{self, REBUILD_FILE, in_words, is_damage};
+use super::damage::{self, in_words, is_damage};
 use super::generation::{generation_path, sync_directory};
 use super::journals;
 use super::keys;
 use super::mark::Mark;
+use super::outline::{self, KEYSPACES_DIRECTORY, TREE_DIRECTORY};
 use super::physical::Source;
 use super::store::{LsmStore, Tree};
 use crate::executor::KvExecutor;
@@ -12,18 +13,14 @@ use crate::replicated_limits::ReplicatedLimits;
 use crate::session::{RecordError, SessionStamps, SessionTable, StoredSessions};
 use crate::store::OrderedStore;
 use fjall::compaction::Leveled;
-use fjall::{Database, KeyspaceCreateOptions};
-use quorate_framework::{ClusterId, Position};
+use fjall::{Database, KeyspaceCreateOptions, LsmError};
+use quorate_framework::{ClusterId, Position, next_step};
 use std::io::{self, ErrorKind};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Where the tree's files lie in a generation's directory.
-const TREE_DIRECTORY: &str = "lsm";
-/// Where the crate has its keyspaces, below that.
-const KEYSPACES_DIRECTORY: &str = "keyspaces";
 /// The one keyspace.
 const KEYSPACE: &str = "state";
 
@@ -73,15 +70,15 @@ pub struct OpenReport {
 /// A generation cannot be opened or made.
 #[derive(Debug, Error)]
 pub enum LsmOpenError {
-    /// Its files are damaged or missing. The state must be rebuilt from snapshot and log in a fresh generation; opening this one again
-    /// gives the same.
-    #[error("the store must be rebuilt from snapshot and log: {reason}")]
+    /// Its files are damaged or missing. Opening this generation again gives the same: the state must come from the log or a snapshot,
+    /// into a fresh one.
+    #[error("the store's files are damaged: {reason}")]
     Damaged {
         /// What is wrong.
         reason: String,
     },
     /// It is sound but lacks what the log no longer has. To be rebuilt as well.
-    #[error("the store must be rebuilt from a snapshot: it ends at {applied}, and the log begins after {needed}")]
+    #[error("the store ends at {applied}, and the log begins after {needed}")]
     Behind {
         /// The position of its state.
         applied: Position,
@@ -97,7 +94,7 @@ pub enum LsmOpenError {
         expected: ClusterId,
     },
     /// Another process has it open.
-    #[error("the store is in use by another process")]
+    #[error("the store is in use by another process; stop that one first")]
     InUse,
     /// The limits allow keys that this store cannot hold.
     #[error("the store holds keys of at most {limit} bytes; the cluster allows {given}")]
@@ -108,7 +105,7 @@ pub enum LsmOpenError {
         limit: usize,
     },
     /// The disk or the operating system failed.
-    #[error("the store cannot be opened: {0}")]
+    #[error("the store cannot be opened: {}; {}", .0, next_step(.0))]
     Io(#[from] io::Error),
     /// The tree failed in a way that says nothing of its files.
     #[error("the store cannot be opened: {0}")]
@@ -122,7 +119,7 @@ impl LsmOpenError {
         matches!(self, LsmOpenError::Damaged { .. } | LsmOpenError::Behind { .. })
     }
 
-    fn damaged(reason: impl Into<String>) -> LsmOpenError {
+    pub(super) fn damaged(reason: impl Into<String>) -> LsmOpenError {
         LsmOpenError::Damaged { reason: reason.into() }
     }
 
@@ -130,8 +127,19 @@ impl LsmOpenError {
         match error {
             fjall::Error::Locked => LsmOpenError::InUse,
             error if is_damage(&error) => LsmOpenError::damaged(in_words(&error)),
-            fjall::Error::Io(error) => LsmOpenError::Io(error),
+            fjall::Error::Io(error) | fjall::Error::Storage(LsmError::Io(error)) => LsmOpenError::Io(error),
             error => LsmOpenError::Failed(in_words(&error)),
+        }
+    }
+
+    /// Of a tree that was made before. The crate reads the end of each file first, and what is shorter than that is an invalid argument to
+    /// the operating system.
+    fn of_opening(error: fjall::Error) -> LsmOpenError {
+        match LsmOpenError::of_tree(error) {
+            LsmOpenError::Io(error) if error.kind() == ErrorKind::InvalidInput => {
+                LsmOpenError::damaged(format!("a file is empty or cut short ({error})"))
+            }
+            other => other,
         }
     }
 }
@@ -178,21 +186,14 @@ pub(super) fn sync_names(directory: &Path) -> io::Result<()> {
 
 fn open_tree(data_directory: &Path, generation: u64, options: LsmOptions) -> Result<Tree, LsmOpenError> {
     let directory = generation_path(data_directory, generation);
-    match std::fs::read_to_string(directory.join(REBUILD_FILE)) {
-        Ok(reason) => return Err(LsmOpenError::damaged(reason)),
-        Err(error) if error.kind() == ErrorKind::NotFound => {}
-        Err(error) => return Err(error.into()),
-    }
+    outline::look(data_directory, generation)?;
     let tree = directory.join(TREE_DIRECTORY);
-    if !tree.try_exists()? {
-        return Err(LsmOpenError::damaged("its files are missing"));
-    }
     journals::empty(&tree).map_err(LsmOpenError::of_tree)?;
-    let database = open_database(&directory, options).map_err(LsmOpenError::of_tree)?;
+    let database = open_database(&directory, options).map_err(LsmOpenError::of_opening)?;
     if !database.keyspace_exists(KEYSPACE) {
         return Err(LsmOpenError::damaged("its keyspace is missing"));
     }
-    let keyspace = database.keyspace(KEYSPACE, KeyspaceCreateOptions::default).map_err(LsmOpenError::of_tree)?;
+    let keyspace = database.keyspace(KEYSPACE, KeyspaceCreateOptions::default).map_err(LsmOpenError::of_opening)?;
     Ok(Tree { directory, options, database, keyspace })
 }
 

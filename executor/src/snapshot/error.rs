@@ -45,7 +45,9 @@ pub enum SnapshotError {
         reason: WireError,
     },
     /// The file is of a version of the format that this program does not know.
-    #[error("the snapshot is of format version {found}; this program knows {known}")]
+    #[error(
+        "the snapshot is of format version {found}, this program reads version {known}; use the version of this program that wrote it"
+    )]
     UnknownVersion {
         /// The file's.
         found: u32,
@@ -61,6 +63,19 @@ pub enum SnapshotError {
 }
 
 impl SnapshotError {
+    /// The operating system's error, if that is what kept the file from being read: it says nothing of what the file holds. That the file
+    /// is missing or ends too soon is no such error.
+    #[must_use]
+    pub fn unread(&self) -> Option<&io::Error> {
+        match self {
+            SnapshotError::File { source, .. } => {
+                let is_loss = matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof);
+                (!is_loss).then_some(source)
+            }
+            _ => None,
+        }
+    }
+
     /// Whether the bytes are to blame: fetching the snapshot again, or another one, may help.
     #[must_use]
     pub fn is_damage(&self) -> bool {

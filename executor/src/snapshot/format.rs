@@ -125,7 +125,8 @@ impl SnapshotHeader {
         let mut rest = &prefix[..];
         let damaged = |reason| SnapshotError::Damaged { offset: 0, reason };
         if array::<8>(&mut rest) != MAGIC {
-            return Err(damaged(meaningless("snapshot magic", u64::from(prefix[0]))));
+            let reason = "it does not begin as every snapshot does".to_owned();
+            return Err(damaged(WireError::Undecodable { what: "snapshot", reason }));
         }
         let found = u32::from_le_bytes(array(&mut rest));
         if found != VERSION {

@@ -6,10 +6,9 @@ mod report;
 use crate::arguments::Output;
 use crate::exit::{Exit, Failure, say, say_all};
 use clap::{Args, Subcommand};
-use quorate_framework::LOST_DATA;
 use quorate_node::durable::{DurableReason, kept_state};
 use quorate_raft::RaftRecord;
-use quorate_recovery::{CheckReport, DirectoryVfs, METADATA_FILE, Metadata, RecoveryError, StorageError, dump};
+use quorate_recovery::{CheckReport, DirectoryVfs, METADATA_FILE, Metadata, RecoveryError, dump};
 use quorate_recovery_pbft::PbftRecord;
 use records::Shown;
 use std::fs::{self, File, TryLockError};
@@ -27,7 +26,7 @@ pub(crate) enum WalCommand {
     /// Read the log and the metadata of a data directory as a start would, and say whether they would be accepted
     #[command(after_help = "Example:\n  quorate wal check data/replica-1\n\n\
         Changes nothing. Meant for a replica that is not running: what a running one is just writing may look torn.\n\
-        The snapshot that the metadata name is read whole. Of a store on disk it is only said whether it is there.\n\n\
+        The snapshot that the metadata name is read whole. Of a store on disk it is only looked whether the files are there that it needs.\n\n\
         Exit codes: 0 a start would accept what was read, 1 it would not: something is damaged or lost (the message says where, and what to \
         do), 2 bad input: no directory, or not one of a replica that this version knows")]
     Check(DirectoryArguments),
@@ -122,10 +121,7 @@ impl Refusal {
     /// What is wrong, where, and what to do.
     fn text(&self) -> String {
         match self {
-            Refusal::Recovery(error) => match advice(error) {
-                Some(advice) => format!("{error}; {advice}"),
-                None => error.to_string(),
-            },
+            Refusal::Recovery(error) => error.to_string(),
             Refusal::Protocol(name) => format!(
                 "{METADATA_FILE}: the protocol is '{name}', whose records this version does not know; use the version that wrote them"
             ),
@@ -142,25 +138,6 @@ impl Refusal {
         };
         Failure::new(is_bad_input, format_args!("{}: {}", directory.display(), self.text()))
     }
-}
-
-/// What to do, where the error itself does not say it.
-fn advice(error: &RecoveryError) -> Option<String> {
-    let advice = match error {
-        RecoveryError::LogUnexpected(_) => {
-            format!("put back the metadata.dat that belongs to this log; without it, {LOST_DATA}")
-        }
-        RecoveryError::Foreign { .. } => "put each file back where it belongs".to_owned(),
-        RecoveryError::Version { .. } => "use the version of this program that wrote it".to_owned(),
-        RecoveryError::Record { .. } | RecoveryError::Replay { .. } => format!(
-            "its checksum is right, so a program wrote it like this: keep a copy of the directory for a report; {LOST_DATA}"
-        ),
-        RecoveryError::Storage(StorageError::Io { .. }) => {
-            "nothing is known of the data: look after the disk or the rights, then check again".to_owned()
-        }
-        _ => return None,
-    };
-    Some(advice)
 }
 
 fn refused(directory: &Path, error: &RecoveryError) -> Failure {

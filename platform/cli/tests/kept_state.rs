@@ -183,6 +183,87 @@ fn damaged_and_lost_data_end_a_start_and_a_check_with_1_and_a_wrong_input_with_2
 }
 
 #[test]
+fn a_file_that_cannot_be_read_is_no_lost_data_and_both_commands_say_what_to_do() {
+    let left = Left::by("memory");
+    let (snapshot, _) = left.snapshot();
+    let position = metadata(&left.data).snapshot.unwrap().position;
+    let directory_instead = |file: PathBuf| {
+        fs::remove_file(&file).unwrap();
+        fs::create_dir(&file).unwrap();
+    };
+    let is_a_directory =
+        "Is a directory (os error 21); something else stands where it belongs: put that right and try again";
+    let kinds: [(&str, Change<'_>, String); 2] = [
+        (
+            "snapshot",
+            &|data| directory_instead(data.join(&snapshot)),
+            format!(
+                "the snapshot at {position} that metadata.dat names cannot be read: opening the snapshot: {is_a_directory}"
+            ),
+        ),
+        (
+            "metadata",
+            &|data| directory_instead(data.join(METADATA_FILE)),
+            format!("metadata.dat: opening failed: {is_a_directory}"),
+        ),
+    ];
+    for (name, change, said) in kinds {
+        let unreadable = left.changed(name, change);
+        both_say(&left, &unreadable, 1, &said);
+        for answer in [left.serve(&unreadable), check(&unreadable)] {
+            assert!(!answer.last_line.contains(LOST_DATA), "{}", answer.last_line);
+        }
+    }
+}
+
+#[test]
+fn a_snapshot_of_another_version_asks_for_the_program_that_wrote_it_and_one_that_is_none_is_told_in_plain_words() {
+    let left = Left::by("memory");
+    let (snapshot, _) = left.snapshot();
+    let of_another = left.changed("version", |data| flip(&data.join(&snapshot), 8));
+    let said = "cannot be used: the snapshot is of format version 0, this program reads version 1; \
+        use the version of this program that wrote it";
+    both_say(&left, &of_another, 2, said);
+    assert!(check(&of_another).last_line.ends_with(said), "nothing is lost");
+    let none = left.changed("none", |data| flip(&data.join(&snapshot), 0));
+    let said =
+        "the snapshot is damaged at byte 0: snapshot cannot be decoded: it does not begin as every snapshot does";
+    both_say(&left, &none, 1, said);
+}
+
+#[test]
+fn a_segment_of_another_cluster_is_told_by_both_commands_with_what_to_do() {
+    let (left, other) = (Left::by("memory"), Left::by("memory"));
+    let foreign = left.changed("foreign", |data| {
+        fs::copy(other.data.join(SEGMENT), data.join(SEGMENT)).unwrap();
+    });
+    both_say(&left, &foreign, 2, "; put each file back where it belongs, or name another directory");
+}
+
+#[test]
+fn a_cluster_file_with_other_replicas_than_the_cluster_was_formed_with_is_refused_and_nothing_is_changed() {
+    let left = Left::by("memory");
+    let old = fs::read_to_string(&left.config).unwrap();
+    let mut file: Value = serde_json::from_str(&old).unwrap();
+    let mut second = file["replicas"][0].clone();
+    second["id"] = 2.into();
+    for port in ["port", "http_port", "resp_port"] {
+        second[port] = (second[port].as_u64().unwrap() + 1).into();
+    }
+    file["replicas"].as_array_mut().unwrap().push(second);
+    fs::write(&left.config, file.to_string()).unwrap();
+    let copy = left.changed("copy", |_| ());
+    let refused = left.serve(&copy);
+    let said = format!(
+        "error: data directory {}: the cluster was formed with replicas 1, and the cluster file lists 1, 2. Nothing was changed; put the \
+         replicas back into the cluster file (their addresses may change; changing which replicas are members is not part of this version)",
+        copy.display()
+    );
+    assert_eq!((refused.code, refused.last_line), (2, said));
+    assert_eq!(metadata(&copy), metadata(&left.data), "not even the start was counted");
+}
+
+#[test]
 fn a_state_without_metadata_is_told_as_that_and_neither_served_nor_made_anew() {
     for store in ["memory", "lsm"] {
         let left = Left::by(store);
@@ -234,8 +315,8 @@ fn a_check_says_which_generation_of_a_store_is_named_and_whether_it_is_there() {
     let left = Left::by("lsm");
     let checked = run(&["wal", "check", text(&left.data)]);
     assert_eq!((checked.code, checked.err.as_str()), (0, ""));
-    let end = "state        store-0 is there; its own files are not checked here\n\
-        sound        yes: a start will accept this log; the store's own files were not checked\n";
+    let end = "state        store-0 is there with the files it needs; what they hold is not checked here\n\
+        sound        yes: a start will accept this log; what the store's files hold was not checked\n";
     assert!(checked.out.ends_with(end), "{}", checked.out);
     let checked = run(&["wal", "check", text(&left.data), "--output", "json"]);
     let report: Value = serde_json::from_str(&checked.out).unwrap();
@@ -243,6 +324,31 @@ fn a_check_says_which_generation_of_a_store_is_named_and_whether_it_is_there() {
     assert_eq!(report["state"], json!({ "snapshot": null, "store": store }));
     let robbed = left.changed("robbed", |data| fs::remove_dir_all(data.join("store-0")).unwrap());
     both_say(&left, &robbed, 1, " nor store-0 is there; ");
+    let kinds: [(&str, Change<'_>, &str); 4] = [
+        ("without tree", &|data| fs::remove_dir_all(data.join("store-0/lsm")).unwrap(), "its files are missing"),
+        (
+            "without version",
+            &|data| fs::remove_file(data.join("store-0/lsm/version")).unwrap(),
+            "lsm/version is missing",
+        ),
+        (
+            "without current",
+            &|data| fs::remove_file(data.join("store-0/lsm/keyspaces/1/current")).unwrap(),
+            "lsm/keyspaces/1/current is missing",
+        ),
+        (
+            "condemned",
+            &|data| fs::write(data.join("store-0/rebuild"), "a table is damaged").unwrap(),
+            "a table is damaged",
+        ),
+    ];
+    for (name, change, reason) in kinds {
+        let damaged = left.changed(name, change);
+        let said = format!(
+            "the store's files are damaged: {reason}; metadata.dat names a checkpoint, which the log alone cannot replace; {LOST_DATA}"
+        );
+        both_say(&left, &damaged, 1, &said);
+    }
 }
 
 #[test]

@@ -17,6 +17,7 @@ pub mod forming;
 pub mod ids;
 pub mod limits;
 pub mod lost_data;
+mod next_step;
 pub mod performance;
 pub mod proposal;
 pub mod recovery;
@@ -40,6 +41,7 @@ pub use ids::{
     BlockId, ClusterId, ConnectionId, Digest, Incarnation, LinkId, Position, ReplicaId, Sequence, SessionId,
 };
 pub use lost_data::LOST_DATA;
+pub use next_step::next_step;
 pub use performance::{LoadBatch, LoadFigures, PerformanceManager};
 pub use proposal::{
     Accepted, Operation, OperationError, OperationId, Origin, Proposal, Read, ReadConsistency, Refusal,

@@ -78,7 +78,7 @@ pub enum WireError {
         /// What was being read.
         what: &'static str,
     },
-    /// A control message that cannot be decoded.
+    /// Something that cannot be decoded.
     #[error("{what} cannot be decoded: {reason}")]
     Undecodable {
         /// What was being read.

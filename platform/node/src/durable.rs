@@ -9,6 +9,8 @@ mod error;
 pub mod kept_state;
 #[cfg(test)]
 mod limits_tests;
+#[cfg(test)]
+mod refusal_tests;
 
 pub use error::{DurableError, DurableReason};
 
@@ -26,7 +28,7 @@ use quorate_framework::vfs::{Vfs, VfsFile};
 use quorate_framework::{ClusterId, ExecutedAt, Position, RecoverySpec, ReplicaId, SnapshotBase};
 use quorate_recovery::{
     DirectoryVfs, FREE_SEGMENTS, FlushLinger, Identity, METADATA_FILE, Metadata, Recovered, RecoveryBase,
-    RecoveryError, StartOptions, WalSettings, WalSync, current_boot,
+    RecoveryError, StartOptions, WalSettings, WalSync, current_boot, read_metadata,
 };
 use std::fs;
 use std::io;
@@ -72,6 +74,15 @@ fn at(directory: &Path) -> impl Fn(DurableReason) -> DurableError + '_ {
 
 fn failed(what: &'static str) -> impl FnOnce(io::Error) -> DurableReason {
     move |source| DurableReason::Directory { what, source }
+}
+
+/// A snapshot file that nothing names could not be removed.
+fn stray(error: SnapshotError) -> DurableReason {
+    let source = match error {
+        SnapshotError::File { source, .. } => source,
+        other => io::Error::other(other),
+    };
+    DurableReason::Directory { what: "snapshot files that nothing names cannot be removed", source }
 }
 
 /// Makes the data directory of a new replica, and the folders above it. Blocks.
@@ -160,18 +171,34 @@ impl<M> std::fmt::Debug for StateStart<M> {
     }
 }
 
+/// Refuses a cluster file that lists other replicas than the cluster was formed with: the members of a formed cluster are those of its
+/// metadata, and one that the file leaves out would be waited for without ever being reached. Metadata that belong to somebody else, or
+/// that are missing, are for recovery to refuse.
+fn check_members(vfs: &dyn Vfs, identity: &Identity, cluster: &ClusterConfig) -> Result<(), DurableReason> {
+    let Some(metadata) = read_metadata(vfs)? else { return Ok(()) };
+    let is_ours = (metadata.cluster, metadata.replica) == (identity.cluster, identity.replica);
+    let Some(members) = metadata.members.filter(|_| is_ours) else { return Ok(()) };
+    let formed: Vec<ReplicaId> = members.keys().copied().collect();
+    let mut listed: Vec<ReplicaId> = cluster.replicas().iter().map(|replica| replica.id).collect();
+    listed.sort_unstable();
+    if formed == listed { Ok(()) } else { Err(DurableReason::OtherMembers { formed, listed }) }
+}
+
 /// Reads a replica back. Blocks for as long as that takes. `state` gives the state that the metadata name.
 fn open<R: RecoverySpec, M>(
     directory: &Path,
-    identity: &Identity,
-    settings: &Settings,
+    cluster: &ClusterConfig,
+    replica: ReplicaId,
     state: impl FnOnce(&Directory, Option<&NamedSnapshot>) -> Result<StateStart<M>, DurableReason>,
 ) -> Result<Beginning<R, M>, DurableError> {
+    let settings = cluster.settings();
     let work = || -> Result<Beginning<R, M>, DurableReason> {
         check_initialised(directory)?;
         let vfs = DirectoryVfs::open(directory)?;
+        let identity = identity(cluster, replica);
+        check_members(&vfs, &identity, cluster)?;
         let options = StartOptions {
-            identity: identity.clone(),
+            identity,
             boot: current_boot(),
             settings: wal_settings(settings),
             random: Box::new(rand::random::<u64>),
@@ -211,11 +238,12 @@ fn open<R: RecoverySpec, M>(
 /// [`DurableError`].
 pub fn open_in_memory_store<R: RecoverySpec>(
     directory: &Path,
-    identity: &Identity,
-    settings: &Settings,
+    cluster: &ClusterConfig,
+    replica: ReplicaId,
 ) -> Result<Beginning<R, LocalMachine<MemoryStore>>, DurableError> {
-    let cluster = identity.cluster;
-    open(directory, identity, settings, |snapshots, named| {
+    let settings = cluster.settings();
+    open(directory, cluster, replica, |snapshots, named| {
+        let cluster = cluster.cluster_id();
         let machine = memory_machine(snapshots, cluster, named, settings)?;
         Ok(StateStart {
             executed: machine.executed(),
@@ -233,11 +261,11 @@ pub fn open_in_memory_store<R: RecoverySpec>(
 /// [`DurableError`].
 pub fn open_disk_store<R: RecoverySpec>(
     directory: &Path,
-    identity: &Identity,
-    settings: &Settings,
+    cluster: &ClusterConfig,
+    replica: ReplicaId,
 ) -> Result<Beginning<R, ThreadedMachine>, DurableError> {
-    open(directory, identity, settings, |snapshots, named| {
-        disk_store::state(directory, snapshots, identity.cluster, named, settings)
+    open(directory, cluster, replica, |snapshots, named| {
+        disk_store::state(directory, snapshots, cluster.cluster_id(), named, cluster.settings())
     })
 }
 
@@ -278,7 +306,7 @@ fn memory_machine(
         }
     };
     let keep: Vec<SnapshotName> = named.map(|_| SnapshotName::Complete(position)).into_iter().collect();
-    SnapshotName::remove_others(&*vfs, &keep).map_err(wrong)?;
+    SnapshotName::remove_others(&*vfs, &keep).map_err(stray)?;
     Ok(LocalMachine::new(executor, cluster, Keeping::InSnapshots))
 }
 

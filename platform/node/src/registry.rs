@@ -131,14 +131,13 @@ fn prepare<C: Runnable>(
         let beginning = beginning::in_memory(cluster.cluster_id(), settings);
         return Ok(Box::new(PreparedReplica { core, beginning }));
     }
-    let identity = durable::identity(cluster, replica);
     Ok(match settings.store {
         StoreKind::Memory => {
-            let beginning = durable::open_in_memory_store(directory, &identity, settings)?;
+            let beginning = durable::open_in_memory_store(directory, cluster, replica)?;
             Box::new(PreparedReplica { core, beginning })
         }
         StoreKind::Lsm => {
-            let beginning = durable::open_disk_store(directory, &identity, settings)?;
+            let beginning = durable::open_disk_store(directory, cluster, replica)?;
             Box::new(PreparedReplica { core, beginning })
         }
     })

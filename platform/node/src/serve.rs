@@ -282,6 +282,7 @@ mod tests {
             of_recovery(RecoveryError::Settings(String::new())),
             code(DurableReason::NotEmpty(file())),
             code(DurableReason::OtherStore { kept_by: StoreKind::Lsm }),
+            code(DurableReason::OtherMembers { formed: Vec::new(), listed: Vec::new() }),
             code(DurableReason::Store(LsmOpenError::KeysTooLong { given: 9, limit: 8 })),
             code(DurableReason::Store(LsmOpenError::Foreign {
                 found: ClusterId([1; 16]),

@@ -90,8 +90,12 @@ pub(super) fn text(found: &CheckReport, state: Option<&KeptState>, is_in_use: bo
     let mut sound = "a start will accept this log";
     if let Some(generation) = state.and_then(|state| state.generation) {
         let name = generation_name(generation);
-        line(&mut text, "state", format_args!("{} is there; its own files are not checked here", name.display()));
-        sound = "a start will accept this log; the store's own files were not checked";
+        line(
+            &mut text,
+            "state",
+            format_args!("{} is there with the files it needs; what they hold is not checked here", name.display()),
+        );
+        sound = "a start will accept this log; what the store's files hold was not checked";
     }
     if let Some(snapshot) = state.and_then(|state| state.snapshot) {
         let name = snapshot_name(snapshot.position);

@@ -1,7 +1,7 @@
 //! The state of a replica whose store is on disk.
 
 use super::kept_state::unusable;
-use super::{DurableReason, StateStart, failed};
+use super::{DurableReason, StateStart, failed, stray};
 use crate::replicated_settings::check_limits;
 use crate::settings::replicated_limits;
 use crate::shell::storage::NamedSnapshot;
@@ -53,7 +53,7 @@ pub(super) fn state(
     // Only now: what is no stray to another store (a snapshot of the memory store) must outlive a start that is refused.
     remove_other_generations(directory, Some(generation)).map_err(failed("strays cannot be removed"))?;
     let vfs = (snapshots.open)().map_err(failed("it cannot be read"))?;
-    SnapshotName::remove_others(&*vfs, &[]).map_err(|error| DurableReason::Snapshot { position: needed, error })?;
+    SnapshotName::remove_others(&*vfs, &[]).map_err(stray)?;
     let machine = LocalMachine::new(executor, cluster, Keeping::OnDisk);
     let folder = directory.to_owned();
     Ok(StateStart {

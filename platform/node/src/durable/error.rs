@@ -4,7 +4,7 @@ use crate::replicated_settings::OtherLimits;
 use quorate_config::StoreKind;
 use quorate_executor::lsm::LsmOpenError;
 use quorate_executor::snapshot::SnapshotError;
-use quorate_framework::{LOST_DATA, Position};
+use quorate_framework::{LOST_DATA, Position, ReplicaId, next_step};
 use quorate_recovery::RecoveryError;
 use std::io;
 use std::path::PathBuf;
@@ -27,15 +27,15 @@ pub enum DurableReason {
     #[error(transparent)]
     Recovery(#[from] RecoveryError),
     /// The snapshot that the metadata name.
-    #[error("the snapshot at {position} that metadata.dat names cannot be used: {error}; {LOST_DATA}")]
+    #[error("the snapshot at {position} that metadata.dat names cannot be {}", snapshot_refusal(.error))]
     Snapshot {
         /// Its position.
         position: Position,
         /// What is wrong.
         error: SnapshotError,
     },
-    /// The store on disk.
-    #[error("{0}; {LOST_DATA}")]
+    /// The store on disk. The log begins after the checkpoint that the metadata name, so it cannot make the state again.
+    #[error("{0}; metadata.dat names a checkpoint, which the log alone cannot replace; {LOST_DATA}")]
     StoreLost(LsmOpenError),
     /// The store on disk, which may be fine another time.
     #[error(transparent)]
@@ -70,14 +70,40 @@ pub enum DurableReason {
     /// What is there belongs to somebody else.
     #[error("{} is there, and it is no data directory of a replica: name an empty or a new one", .0.display())]
     NotEmpty(PathBuf),
+    /// The cluster file lists other replicas than the cluster was formed with.
+    #[error(
+        "the cluster was formed with replicas {}, and the cluster file lists {}. Nothing was changed; put the replicas back into the \
+         cluster file (their addresses may change; changing which replicas are members is not part of this version)",
+        list(.formed), list(.listed)
+    )]
+    OtherMembers {
+        /// The members, rising.
+        formed: Vec<ReplicaId>,
+        /// Those of the cluster file, rising.
+        listed: Vec<ReplicaId>,
+    },
     /// The operating system refused something.
-    #[error("{what}: {source}")]
+    #[error("{what}: {source}; {}", next_step(.source))]
     Directory {
         /// What was tried.
         what: &'static str,
         /// What the operating system says.
         source: io::Error,
     },
+}
+
+/// Why a snapshot cannot be read or used, and what to do. Only what is known to be gone or wrong is called lost.
+fn snapshot_refusal(error: &SnapshotError) -> String {
+    match (error.unread(), error) {
+        (Some(source), _) => format!("read: {error}; {}", next_step(source)),
+        // It says itself what to do, and nothing is lost.
+        (None, SnapshotError::UnknownVersion { .. }) => format!("used: {error}"),
+        (None, _) => format!("used: {error}; {LOST_DATA}"),
+    }
+}
+
+fn list(replicas: &[ReplicaId]) -> String {
+    replicas.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 impl DurableReason {
@@ -90,7 +116,7 @@ impl DurableReason {
             DurableReason::Store(error) => {
                 matches!(error, LsmOpenError::KeysTooLong { .. } | LsmOpenError::Foreign { .. })
             }
-            DurableReason::OtherStore { .. } | DurableReason::NotEmpty(_) => true,
+            DurableReason::OtherStore { .. } | DurableReason::OtherMembers { .. } | DurableReason::NotEmpty(_) => true,
             DurableReason::StoreLost(_) | DurableReason::StateMissing { .. } => false,
             DurableReason::OtherLimits { .. } | DurableReason::Directory { .. } => false,
         }

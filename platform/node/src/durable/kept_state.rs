@@ -4,7 +4,7 @@
 use super::{DurableReason, failed};
 use crate::snapshots::Directory;
 use quorate_config::StoreKind;
-use quorate_executor::lsm::{generation_path, generations};
+use quorate_executor::lsm::{generation_path, generations, look_at_generation};
 use quorate_executor::snapshot::{SnapshotError, SnapshotName, SnapshotReader, SnapshotSummary};
 use quorate_framework::Position;
 use quorate_framework::vfs::{Vfs, VfsFile};
@@ -18,7 +18,8 @@ use std::path::{Path, PathBuf};
 pub struct KeptState {
     /// The snapshot file, which was read whole and is sound.
     pub snapshot: Option<SnapshotSummary>,
-    /// The generation of the store, if its directory is there. Its files were not looked at.
+    /// The generation of the store, if its directory is there. Without a snapshot beside it, the files that it cannot do without are there,
+    /// too; what they hold was not looked at.
     pub generation: Option<u64>,
 }
 
@@ -57,6 +58,12 @@ pub fn look(directory: &Path, metadata: &Metadata) -> Result<Option<KeptState>, 
     };
     let snapshot = snapshot.transpose().map_err(|error| DurableReason::Snapshot { position, error })?;
     let is_there = directory.join(generation_name(generation)).is_dir();
+    if is_there && snapshot.is_none() {
+        look_at_generation(directory, generation).map_err(|error| match error.must_rebuild() {
+            true => DurableReason::StoreLost(error),
+            false => DurableReason::Store(error),
+        })?;
+    }
     match (snapshot, is_there.then_some(generation)) {
         (None, None) => Err(missing(position, generation)),
         (snapshot, generation) => Ok(Some(KeptState { snapshot, generation })),

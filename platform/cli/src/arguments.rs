@@ -35,20 +35,32 @@ fn version() -> &'static str {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Make, check and describe cluster files
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  quorate config new --replicas 3 --out cluster.json\n  quorate config check cluster.json"
+    )]
     Config(ConfigCommand),
     /// Make the data directory of a replica, once
     Init(InitArguments),
     /// Run one replica in the foreground
     Serve(ReplicaArguments),
     /// Look at a running cluster
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  quorate cluster wait --config cluster.json\n  quorate cluster status --config cluster.json"
+    )]
     Cluster(ClusterCommand),
     /// Look at a data directory without changing it
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  quorate wal check quorate-data/replica-1\n  quorate wal dump quorate-data/replica-1"
+    )]
     Wal(WalCommand),
     /// Make load and measure
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  quorate perf load --cluster cluster.json\n  quorate perf limit   (needs no cluster)"
+    )]
     Perf(PerfCommand),
     /// Run the shipped code under seeds, with faults, and look for broken promises
     Simulate(SimulateArguments),

@@ -263,6 +263,41 @@ fn a_cluster_file_with_other_replicas_than_the_cluster_was_formed_with_is_refuse
     assert_eq!(metadata(&copy), metadata(&left.data), "not even the start was counted");
 }
 
+/// The log of another run on these data; none if somebody else has taken the ports meanwhile.
+fn log_of_another_run(left: &Left) -> Option<String> {
+    let mut replica = Process::serve(&left.config, 1, left.folder.path().join("second log"));
+    let waited = run(&["cluster", "wait", "--config", text(&left.config), "--timeout-s", "20"]);
+    if replica.has_ended() && replica.log().contains("cannot be used on 127.0.0.1") {
+        return None;
+    }
+    assert_eq!(waited.code, 0, "{}{}", waited.err, replica.log());
+    let end = Instant::now() + LIMIT;
+    while !replica.log().contains(" leads") {
+        assert!(Instant::now() < end, "nothing is told in time: {}", replica.log());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    replica.signal("TERM");
+    assert!(replica.wait(LIMIT).success(), "{}", replica.log());
+    Some(replica.log())
+}
+
+#[test]
+fn that_a_cluster_is_formed_is_told_as_news_by_the_run_in_which_it_was_and_as_earlier_by_the_next() {
+    for _ in 0..5 {
+        let left = Left::by("memory");
+        let Some(second) = log_of_another_run(&left) else { continue };
+        let first = fs::read_to_string(left.folder.path().join("log")).unwrap();
+        let told = |log: &str| -> Vec<String> {
+            let lines = log.lines().filter_map(|line| line.split_once("formed"));
+            lines.map(|(_, rest)| format!("formed{rest}")).collect()
+        };
+        assert_eq!(told(&first), ["formed with replicas 1"], "{first}");
+        assert_eq!(told(&second), ["formed earlier with replicas 1"], "{second}");
+        return;
+    }
+    panic!("no free ports five times in a row");
+}
+
 #[test]
 fn a_state_without_metadata_is_told_as_that_and_neither_served_nor_made_anew() {
     for store in ["memory", "lsm"] {

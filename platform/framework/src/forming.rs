@@ -209,13 +209,20 @@ impl Forming {
             return FormingStatus::Formed;
         }
         if let Some(vector) = &self.unbound {
-            let bound = vector.get(&self.replica).map_or_else(|| "no incarnation".to_owned(), ToString::to_string);
-            return FormingStatus::Unbound {
-                reason: format!(
-                    "the cluster is formed with {bound} as replica {}, this process is {}; {LOST_DATA}",
-                    self.replica, self.claim.incarnation
+            let (replica, incarnation) = (self.replica, self.claim.incarnation);
+            let reason = match vector.get(&replica) {
+                Some(bound) => {
+                    format!(
+                        "the cluster is formed with {bound} as replica {replica}, this process is {incarnation}; {LOST_DATA}"
+                    )
+                }
+                None => format!(
+                    "the cluster was formed with replicas {}, and replica {replica} is not one of them; changing which replicas are \
+                     members is not part of this version",
+                    vector.keys().map(ToString::to_string).collect::<Vec<_>>().join(", ")
                 ),
             };
+            return FormingStatus::Unbound { reason };
         }
         FormingStatus::Forming { waiting_for: self.missing().collect() }
     }

@@ -123,6 +123,20 @@ fn a_restarted_replica_learns_that_it_is_unbound_and_never_takes_such_a_vector()
 }
 
 #[test]
+fn a_replica_that_was_added_to_the_file_of_a_formed_cluster_is_told_that_it_is_no_member_and_not_that_its_data_is_lost()
+{
+    let mut added = Forming::new(id(4), claim(40), seed(4), None);
+    let mut effects = Vec::new();
+    added.link_up(id(1), claim(10), &mut effects);
+    let all = vector(&[(1, 10), (2, 20), (3, 30)]);
+    added.message(id(1), FormingMessage::Vector { vector: all, elected: true }, &mut effects);
+    assert_eq!(effects, []);
+    let reason = "the cluster was formed with replicas 1, 2, 3, and replica 4 is not one of them; changing which replicas are members is \
+        not part of this version";
+    assert_eq!(added.status(), FormingStatus::Unbound { reason: reason.to_owned() });
+}
+
+#[test]
 fn a_vector_is_taken_second_hand_only_from_an_elected_leader() {
     let mut forming = replica_one();
     let mut effects = Vec::new();

@@ -189,7 +189,8 @@ where
     /// Outside a tokio runtime.
     #[must_use]
     pub fn new(parts: Parts<C, L, T, E>) -> Shell<C, L, T, E> {
-        let replica = parts.driver.status().replica;
+        let forming = parts.driver.forming();
+        let (replica, formed_before) = (forming.replica(), forming.vector().is_some());
         let Parts { driver, connections, communicator, executor, executed, storage, pending_bytes_limit, .. } = parts;
         debug_assert_eq!(executor.keeping(), parts.snapshots.keeping());
         let Parts { mut snapshots, checkpoints, clock, board, stop, .. } = parts;
@@ -226,7 +227,7 @@ where
             executed,
             round_trips: RoundTrips::default(),
             counters: ShellCounters::default(),
-            narrator: Narrator::new(replica),
+            narrator: Narrator::new(replica, formed_before),
         }
     }
 

@@ -1,7 +1,7 @@
 //! What the log tells of a running replica: each change once, what stays wrong rarely, never a line per event.
 
 use crate::driver::Driver;
-use quorate_framework::{Consensus, FormingStatus, ReplicaId, Time};
+use quorate_framework::{Consensus, FormingStatus, MemberVector, ReplicaId, Time};
 use std::time::Duration;
 
 /// Time between two looks at a replica that has something to do anyway.
@@ -70,6 +70,9 @@ pub(super) struct Narrator {
     replica: ReplicaId,
     now: Time,
     next_look: Time,
+    /// Whether the cluster was formed when this run began.
+    formed_before: bool,
+    /// Whether it was told that the cluster is formed.
     formed: bool,
     waiting: Said,
     unbound_peers: Said,
@@ -81,9 +84,11 @@ pub(super) struct Narrator {
 }
 
 impl Narrator {
-    pub(super) fn new(replica: ReplicaId) -> Narrator {
+    /// `formed_before`: whether the cluster was formed already when this run began.
+    pub(super) fn new(replica: ReplicaId, formed_before: bool) -> Narrator {
         Narrator {
             replica,
+            formed_before,
             now: Time::ZERO,
             next_look: Time::ZERO,
             formed: false,
@@ -114,18 +119,20 @@ impl Narrator {
             return;
         }
         let status = driver.status();
-        self.tell_forming(now, &status.forming);
+        self.tell_forming(now, &status.forming, driver.forming().vector());
         self.tell_unbound_peers(now, &status.unbound_peers);
         self.tell_leader(now, status.leader, status.protocol.view);
         self.next_look = now + if self.formed { LOOK_INTERVAL } else { FORMING_LOOK_INTERVAL };
     }
 
-    fn tell_forming(&mut self, now: Time, forming: &FormingStatus) {
+    fn tell_forming(&mut self, now: Time, forming: &FormingStatus, members: Option<&MemberVector>) {
         match forming {
             FormingStatus::Formed if self.formed => {}
             FormingStatus::Formed => {
                 self.formed = true;
-                tracing::info!("formed: all members have shaken hands");
+                let members: Vec<ReplicaId> = members.into_iter().flat_map(|vector| vector.keys().copied()).collect();
+                let when = if self.formed_before { "formed earlier" } else { "formed" };
+                tracing::info!("{when} with replicas {}", list(&members));
             }
             FormingStatus::Forming { waiting_for } => {
                 let text = format!("waiting for replicas {}", list(waiting_for));

@@ -46,7 +46,7 @@ impl<E: Send> SnapshotSource for Served<E> {
             Some(bound) => {
                 Err(format!("replica {peer} is bound as incarnation {bound}, and this is {incarnation}; {LOST_DATA}"))
             }
-            None => Err(format!("replica {peer} is no member")),
+            None => Err(format!("replica {peer} is not one of those with which the cluster was formed")),
         }
     }
 

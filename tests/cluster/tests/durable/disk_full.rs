@@ -53,18 +53,19 @@ fn run(program: &str, arguments: &[&OsStr]) -> Option<()> {
     None
 }
 
-/// Replica 3 has its data on `mounted`, which fills up; `free` makes room again.
-fn ends_and_comes_back(mounted: &Path, free: impl FnOnce()) {
+/// Replica 3 has its data on `mounted`, which fills up, through its log or its store; `free` makes room again.
+fn ends_and_comes_back(store: &str, mounted: &Path, free: impl FnOnce()) {
     let surroundings = Surroundings { data: [(3, mounted.join("data"))].into(), ..Surroundings::default() };
     // No checkpoint frees anything: the log must run into the end of the disk.
     let settings = json!({ "wal_segment_bytes": 4 << 20, "recovery_ckpt_time_s": 3_600 });
-    let mut cluster = Cluster::launch(3, &durable("memory", &settings), surroundings);
+    let mut cluster = Cluster::launch(3, &durable(store, &settings), surroundings);
     cluster.wait_for_a_leader();
     let workload = Workload::start(&cluster, 8, 100_000);
     assert_eq!(cluster.wait_for_end(3), Some(1), "{}", cluster.log(3));
     let log = cluster.log(3);
     let last = log.lines().last().unwrap();
-    assert!(last.starts_with("error: halted: storage failed: "), "{last}");
+    let failed = ["error: halted: storage failed: ", "error: halted: executor: the store failed: "];
+    assert!(failed[..if store == "memory" { 1 } else { 2 }].iter().any(|words| last.starts_with(words)), "{last}");
     assert!(
         last.contains("No space left on device") && last.contains("free space and start the replica again"),
         "{last}"
@@ -85,7 +86,7 @@ fn a_replica_whose_disk_is_full_ends_with_a_clear_line_the_others_go_on_and_a_pl
     let folder = tempfile::tempdir().unwrap();
     let mounted = folder.path().join("small disk");
     let Some(_disk) = SmallDisk::in_memory(&mounted, 24) else { return };
-    ends_and_comes_back(&mounted, || {
+    ends_and_comes_back("memory", &mounted, || {
         let bigger = Command::new("mount").args(["-o", "remount,size=512m"]).arg(&mounted).output().unwrap();
         assert!(bigger.status.success(), "{}", String::from_utf8_lossy(&bigger.stderr));
     });
@@ -99,5 +100,18 @@ fn on_a_full_ext4_a_replica_ends_with_a_clear_line_and_a_plain_restart_works_onc
     let filler = mounted.join("filler");
     let allocated = Command::new("fallocate").args(["-l", "200MiB"]).arg(&filler).output().unwrap();
     assert!(allocated.status.success(), "{}", String::from_utf8_lossy(&allocated.stderr));
-    ends_and_comes_back(&mounted, || fs::remove_file(&filler).unwrap());
+    ends_and_comes_back("memory", &mounted, || fs::remove_file(&filler).unwrap());
+}
+
+#[test]
+fn a_replica_with_its_store_on_a_full_disk_ends_with_a_clear_line_too_whatever_met_the_end_of_the_disk() {
+    for mebibytes in [24, 40, 64] {
+        let folder = tempfile::tempdir().unwrap();
+        let mounted = folder.path().join("small disk");
+        let Some(_disk) = SmallDisk::in_memory(&mounted, mebibytes) else { return };
+        ends_and_comes_back("lsm", &mounted, || {
+            let bigger = Command::new("mount").args(["-o", "remount,size=512m"]).arg(&mounted).output().unwrap();
+            assert!(bigger.status.success(), "{}", String::from_utf8_lossy(&bigger.stderr));
+        });
+    }
 }

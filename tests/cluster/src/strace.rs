@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// The calls that change files or say something to somebody.
 const CALLS: &str = "openat,write,writev,pwrite64,pwritev,pwritev2,sendto,sendmsg,fsync,fdatasync,rename,renameat,renameat2,\
-                     unlink,unlinkat";
+                     unlink,unlinkat,mkdir,mkdirat";
 /// Bytes of one argument that are kept: all but the values of long requests.
 const ARGUMENT_BYTES: &str = "8192";
 

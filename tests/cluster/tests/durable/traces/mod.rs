@@ -5,6 +5,7 @@ mod contents;
 mod disk;
 mod frames;
 mod replay;
+mod store;
 
 use crate::durable;
 use crate::workload::Workload;

@@ -29,6 +29,18 @@ fn cluster(state: &RaftState, executed: ExecutedAt) -> Cluster {
     Cluster::with_executed(3, settings, |_| state.clone(), |_| executed)
 }
 
+/// What a leader of a term sends: entries from behind `previous` (index and term) up to `last`.
+fn append(term: u64, previous: (u64, u64), last: u64, commit: u64) -> Incoming<RaftMessage, RaftPromise> {
+    Incoming::Message(RaftMessage::Append(Append {
+        term: Term(term),
+        request: 1,
+        previous_index: index(previous.0),
+        previous_term: Term(previous.1),
+        commit: index(commit),
+        entries: entries(term, previous.0 + 1..=last).into(),
+    }))
+}
+
 #[test]
 fn commit_starts_at_the_snapshot_and_what_lies_above_is_executed_once_a_leader_commits_it() {
     let mut cluster = cluster(&recovered(2, 10, 5), executed(5, 1));
@@ -64,30 +76,10 @@ fn a_state_beyond_a_stale_tail_of_the_log_commits_none_of_it() {
     // The entries it had executed were lost with the log's unsynced end, and what they replaced came back.
     let mut cluster = cluster(&recovered(2, 10, 5), executed(8, 2));
     assert_eq!(cluster.core(1).commit_index(), index(5));
-    let append = Append {
-        term: Term(2),
-        request: 1,
-        previous_index: index(5),
-        previous_term: Term(1),
-        commit: index(9),
-        entries: entries(2, 6..=9).into(),
-    };
-    cluster.hand_over(2, 1, Incoming::Message(RaftMessage::Append(append)));
+    cluster.hand_over(2, 1, append(2, (5, 1), 9, 9));
     assert_eq!(cluster.replica(1).halted, None);
     assert_eq!((cluster.core(1).last_entry(), cluster.core(1).commit_index()), ((index(9), Term(2)), index(9)));
     assert_eq!(cluster.replica(1).state_at, index(9));
-}
-
-/// What a replica that led nobody yet is sent, as replica 2, leader of term 2.
-fn append_of_term_2(entries_up_to: u64, commit: u64) -> Incoming<RaftMessage, RaftPromise> {
-    Incoming::Message(RaftMessage::Append(Append {
-        term: Term(2),
-        request: 1,
-        previous_index: index(10),
-        previous_term: Term(1),
-        commit: index(commit),
-        entries: entries(2, 11..=entries_up_to).into(),
-    }))
 }
 
 fn halted(cluster: &Cluster) -> &str {
@@ -98,15 +90,7 @@ fn halted(cluster: &Cluster) -> &str {
 fn a_state_that_the_log_holds_is_committed_and_nothing_cuts_it_any_more() {
     let mut cluster = cluster(&recovered(2, 10, 5), executed(8, 1));
     assert_eq!((cluster.core(1).commit_index(), cluster.replica(1).state_at), (index(8), index(8)));
-    let append = Append {
-        term: Term(2),
-        request: 1,
-        previous_index: index(5),
-        previous_term: Term(1),
-        commit: index(5),
-        entries: entries(2, 6..=9).into(),
-    };
-    cluster.hand_over(2, 1, Incoming::Message(RaftMessage::Append(append)));
+    cluster.hand_over(2, 1, append(2, (5, 1), 9, 5));
     assert!(halted(&cluster).contains("commit"), "{}", halted(&cluster));
 }
 
@@ -140,7 +124,7 @@ fn a_state_beyond_the_log_is_compared_with_what_is_committed_there_and_another_e
         (executed(12, 3), 12, 11, true),
     ] {
         let mut cluster = cluster(&recovered(2, 10, 5), state);
-        cluster.hand_over(2, 1, append_of_term_2(last, commit));
+        cluster.hand_over(2, 1, append(2, (10, 1), last, commit));
         let case = format!("{state:?}, commit {commit} of {last}: {}", halted(&cluster));
         assert_eq!(cluster.replica(1).halted.is_none(), is_right, "{case}");
         assert_eq!(halted(&cluster).contains("the store belongs to another log"), !is_right, "{case}");
@@ -152,16 +136,8 @@ fn a_state_beyond_the_log_is_compared_with_what_is_committed_there_and_another_e
 #[test]
 fn once_the_state_is_found_in_the_log_later_terms_are_nothing_to_it() {
     let mut cluster = cluster(&recovered(2, 10, 5), executed(11, 2));
-    cluster.hand_over(2, 1, append_of_term_2(12, 12));
-    let append = Append {
-        term: Term(5),
-        request: 2,
-        previous_index: index(12),
-        previous_term: Term(2),
-        commit: index(14),
-        entries: entries(5, 13..=14).into(),
-    };
-    cluster.hand_over(3, 1, Incoming::Message(RaftMessage::Append(append)));
+    cluster.hand_over(2, 1, append(2, (10, 1), 12, 12));
+    cluster.hand_over(3, 1, append(5, (12, 2), 14, 14));
     assert_eq!((halted(&cluster), cluster.replica(1).state_at), ("", index(14)));
 }
 

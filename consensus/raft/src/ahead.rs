@@ -7,7 +7,7 @@
 
 use crate::raft::{Raft, RaftEffects};
 use crate::term::{Term, term_of};
-use quorate_framework::{ExecutedAt, Position};
+use quorate_framework::{ExecutedAt, LOST_DATA, Position};
 
 impl Raft {
     /// At the start: compares where the state ends with the log, as far as that reaches. False, and halted, if they contradict each other.
@@ -26,12 +26,13 @@ impl Raft {
                 self.commit = self.commit.max(position);
                 true
             }
-            // An entry that a later leader has replaced may come back with a power cut; what replaced it was executed, and is to be
-            // found again. The other way round a later leader would have replaced a committed entry.
-            Some(found) if found > term || position <= self.commit => {
+            // Up to the snapshot the log's entries are the committed ones.
+            Some(found) if position <= self.commit => {
                 self.halt_as_diverged(position, term, found, effects);
                 false
             }
+            // An entry that was replaced may come back with a power cut, of an earlier term or of a later one: what replaced it may have been
+            // committed by a leader of a still later term (§5.4.2, figure 8). It was executed, and is to be found again.
             _ => {
                 self.ahead = Some((position, term));
                 true
@@ -60,8 +61,8 @@ impl Raft {
         self.halt(
             effects,
             format!(
-                "the store's state ends with entry {position} of term {term}, and the log has an entry of term {found} there or before: \
-                 the store belongs to another log, or entries that were committed are lost"
+                "the store's state ends with entry {position} of term {term}, and an entry of term {found} is committed there or before: \
+                 the store belongs to another log, or entries that were committed are lost; keep a copy of the directory. {LOST_DATA}"
             ),
         );
     }

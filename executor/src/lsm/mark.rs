@@ -7,8 +7,8 @@
 use crate::replicated_limits::ReplicatedLimits;
 use quorate_framework::{BlockId, ClusterId, Position};
 
-/// 2: with the cluster.
-const VERSION: u32 = 2;
+/// The version of the format of a store. 2: with the cluster.
+pub(super) const VERSION: u32 = 2;
 pub(super) const MARK_BYTES: usize = 108;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +42,11 @@ impl Mark {
         bytes
     }
 
+    /// The version of a mark, of whatever version.
+    pub(super) fn version(bytes: &[u8]) -> Option<u32> {
+        bytes.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
+    }
+
     /// None if this is not a mark of this version.
     pub(super) fn decode(bytes: &[u8]) -> Option<Mark> {
         let bytes: &[u8; MARK_BYTES] = bytes.try_into().ok()?;
@@ -63,6 +68,7 @@ impl Mark {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lsm::{LsmOptions, LsmStore, keys};
 
     #[test]
     fn a_mark_reads_back_and_one_of_another_version_or_length_is_none() {
@@ -78,6 +84,24 @@ mod tests {
         assert_eq!(Mark::decode(&bytes), Some(mark));
         assert_eq!(Mark::decode(&bytes[..107]), None);
         bytes[0] = 1;
-        assert_eq!(Mark::decode(&bytes), None);
+        assert_eq!((Mark::decode(&bytes), Mark::version(&bytes)), (None, Some(1)));
+    }
+
+    #[test]
+    fn a_store_of_another_version_is_told_from_a_damaged_one_and_left_as_it_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let open = || LsmStore::open(directory.path(), 1, LsmOptions::default(), Position::ZERO).map(drop);
+        let store = LsmStore::create(directory.path(), 1, LsmOptions::default(), ReplicatedLimits::default()).unwrap();
+        let store = store.into_store();
+        let mut mark = store.mark.encode();
+        mark[..4].copy_from_slice(&7_u32.to_le_bytes());
+        store.tree.keyspace.insert(keys::MARK, mark).unwrap();
+        drop(store);
+        for _ in 0..2 {
+            let refused = open().unwrap_err();
+            assert!(!refused.must_rebuild());
+            let told = "the store has format version 7, this program reads version 2: use the version of this program that wrote it";
+            assert_eq!(refused.to_string(), told);
+        }
     }
 }

@@ -4,7 +4,7 @@ use super::damage::{self, in_words, is_damage};
 use super::generation::{generation_path, sync_directory};
 use super::journals;
 use super::keys;
-use super::mark::Mark;
+use super::mark::{self, Mark};
 use super::outline::{self, KEYSPACES_DIRECTORY, TREE_DIRECTORY};
 use super::physical::Source;
 use super::store::{LsmStore, Tree};
@@ -92,6 +92,16 @@ pub enum LsmOpenError {
         found: ClusterId,
         /// Who asks.
         expected: ClusterId,
+    },
+    /// It was written by another version of this program.
+    #[error(
+        "the store has format version {found}, this program reads version {known}: use the version of this program that wrote it"
+    )]
+    OtherVersion {
+        /// Its version.
+        found: u32,
+        /// The one that is understood.
+        known: u32,
     },
     /// Another process has it open.
     #[error("the store is in use by another process; stop that one first")]
@@ -232,6 +242,11 @@ impl LsmStore {
         let pending = super::pending::Pending::default();
         let source = Source::Now { keyspace: &tree.keyspace, pending: &pending };
         let found = source.get(&keys::MARK).map_err(|error| tree_failed(&tree, error))?;
+        if let Some(found) = found.as_ref().and_then(|found| Mark::version(found.bytes()))
+            && found != mark::VERSION
+        {
+            return Err(LsmOpenError::OtherVersion { found, known: mark::VERSION });
+        }
         let mark = found.as_ref().and_then(|found| Mark::decode(found.bytes()));
         let mark = mark.ok_or_else(|| LsmOpenError::damaged("it does not say which state it holds"))?;
         if mark.cluster != options.cluster {

@@ -53,9 +53,13 @@ pub fn look(data_directory: &Path, generation: u64) -> Result<(), LsmOpenError> 
 }
 
 fn not_empty(tree: &Path, name: &str) -> Result<(), LsmOpenError> {
-    match present(fs::metadata(tree.join(name)))?.map(|metadata| metadata.len()) {
+    match present(fs::metadata(tree.join(name)))? {
         None => Err(LsmOpenError::damaged(format!("{TREE_DIRECTORY}/{name} is missing"))),
-        Some(0) => Err(LsmOpenError::damaged(format!("{TREE_DIRECTORY}/{name} is empty"))),
+        // As the crate would meet it.
+        Some(metadata) if metadata.is_dir() => Err(LsmOpenError::Io(ErrorKind::IsADirectory.into())),
+        Some(metadata) if metadata.len() == 0 => {
+            Err(LsmOpenError::damaged(format!("{TREE_DIRECTORY}/{name} is empty")))
+        }
         Some(_) => Ok(()),
     }
 }

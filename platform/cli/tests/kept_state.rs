@@ -359,6 +359,12 @@ fn a_check_says_which_generation_of_a_store_is_named_and_whether_it_is_there() {
     assert_eq!(report["state"], json!({ "snapshot": null, "store": store }));
     let robbed = left.changed("robbed", |data| fs::remove_dir_all(data.join("store-0")).unwrap());
     both_say(&left, &robbed, 1, " nor store-0 is there; ");
+    let in_its_place = left.changed("a file in its place", |data| {
+        fs::remove_dir_all(data.join("store-0")).unwrap();
+        fs::write(data.join("store-0"), "").unwrap();
+    });
+    both_say(&left, &in_its_place, 1, "; something else stands where it belongs: put that right and try again");
+    assert!(!check(&in_its_place).last_line.contains(LOST_DATA));
     let kinds: [(&str, Change<'_>, &str); 4] = [
         ("without tree", &|data| fs::remove_dir_all(data.join("store-0/lsm")).unwrap(), "its files are missing"),
         (

@@ -284,6 +284,7 @@ mod tests {
             code(DurableReason::OtherStore { kept_by: StoreKind::Lsm }),
             code(DurableReason::OtherMembers { formed: Vec::new(), listed: Vec::new() }),
             code(DurableReason::Store(LsmOpenError::KeysTooLong { given: 9, limit: 8 })),
+            code(DurableReason::Store(LsmOpenError::OtherVersion { found: 1, known: 2 })),
             code(DurableReason::Store(LsmOpenError::Foreign {
                 found: ClusterId([1; 16]),
                 expected: ClusterId([2; 16]),

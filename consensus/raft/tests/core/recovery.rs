@@ -1,6 +1,7 @@
 //! Starting from what was recovered.
 
 use crate::cluster::{Cluster, entries, id, index, members};
+use quorate_framework::entry::Entry;
 use quorate_framework::{Event, ExecutedAt, Incarnation, Incoming, MemberVector};
 use quorate_raft::{
     Append, HardState, RaftMessage, RaftPromise, RaftRecord, RaftSettings, RaftState, Term, VoteReply, VoteRequest,
@@ -29,15 +30,19 @@ fn cluster(state: &RaftState, executed: ExecutedAt) -> Cluster {
     Cluster::with_executed(3, settings, |_| state.clone(), |_| executed)
 }
 
-/// What a leader of a term sends: entries from behind `previous` (index and term) up to `last`.
+/// What a leader of a term sends: its own entries from behind `previous` (index and term) up to `last`.
 fn append(term: u64, previous: (u64, u64), last: u64, commit: u64) -> Incoming<RaftMessage, RaftPromise> {
+    append_of(term, previous, entries(term, previous.0 + 1..=last), commit)
+}
+
+fn append_of(term: u64, previous: (u64, u64), sent: Vec<Entry>, commit: u64) -> Incoming<RaftMessage, RaftPromise> {
     Incoming::Message(RaftMessage::Append(Append {
         term: Term(term),
         request: 1,
         previous_index: index(previous.0),
         previous_term: Term(previous.1),
         commit: index(commit),
-        entries: entries(term, previous.0 + 1..=last).into(),
+        entries: sent.into(),
     }))
 }
 
@@ -95,17 +100,35 @@ fn a_state_that_the_log_holds_is_committed_and_nothing_cuts_it_any_more() {
 }
 
 #[test]
-fn a_state_whose_last_entry_the_log_contradicts_by_a_later_term_refuses_to_start() {
-    let of_a_later_term = RaftState { entries: entries(3, 3..=10), ..recovered(2, 10, 0) };
-    let broken = cluster(&of_a_later_term, executed(8, 2));
-    let told = "the store's state ends with entry 8 of term 2, and the log has an entry of term 3 there or before";
-    assert!(halted(&broken).contains(told), "{}", halted(&broken));
-    // At or below the snapshot there is no later leader to ask.
+fn a_state_that_contradicts_what_is_known_to_be_committed_refuses_to_start() {
     let broken = cluster(&recovered(2, 10, 5), executed(4, 2));
-    assert!(halted(&broken).contains("entry 4 of term 2"), "{}", halted(&broken));
+    let told = "the store's state ends with entry 4 of term 2, and an entry of term 1 is committed there or before";
+    assert!(halted(&broken).contains(told), "{}", halted(&broken));
     let foreign = ExecutedAt { position: index(8), block: block_of(Term(1), index(9)) };
     let broken = cluster(&recovered(2, 10, 5), foreign);
     assert!(halted(&broken).contains("none of Raft's"), "{}", halted(&broken));
+}
+
+#[test]
+fn an_entry_of_a_later_term_that_comes_back_where_an_older_one_was_committed_is_replaced_once_more() {
+    // Figure 8 of the paper: the leader of term 2 appended 3 to 10 alone; that of term 3 committed 3 to 6 of term 1 by 7 of its own. They
+    // were executed here, and a power cut took them from the log, not from the store.
+    let state = RaftState {
+        hard_state: HardState { term: Term(3), voted_for: None },
+        base: (index(2), Term(1)),
+        entries: entries(2, 3..=10),
+        snapshot: (index(2), Term(1)),
+        snapshot_members: Some(members(3)),
+        ..RaftState::default()
+    };
+    for at in [executed(4, 1), executed(6, 1), executed(7, 3)] {
+        let mut cluster = cluster(&state, at);
+        assert_eq!((halted(&cluster), cluster.core(1).commit_index()), ("", index(2)), "{at:?}");
+        let replacing = [entries(1, 3..=6), entries(3, 7..=8)].concat();
+        cluster.hand_over(2, 1, append_of(3, (2, 1), replacing, 8));
+        assert_eq!((halted(&cluster), cluster.core(1).last_entry()), ("", (index(8), Term(3))), "{at:?}");
+        assert_eq!((cluster.core(1).commit_index(), cluster.replica(1).state_at), (index(8), index(8)), "{at:?}");
+    }
 }
 
 #[test]

@@ -114,7 +114,8 @@ impl DurableReason {
             DurableReason::Recovery(error) => error.is_bad_input(),
             DurableReason::Snapshot { error, .. } => matches!(error, SnapshotError::UnknownVersion { .. }),
             DurableReason::Store(error) => {
-                matches!(error, LsmOpenError::KeysTooLong { .. } | LsmOpenError::Foreign { .. })
+                use LsmOpenError::{Foreign, KeysTooLong, OtherVersion};
+                matches!(error, KeysTooLong { .. } | Foreign { .. } | OtherVersion { .. })
             }
             DurableReason::OtherStore { .. } | DurableReason::OtherMembers { .. } | DurableReason::NotEmpty(_) => true,
             DurableReason::StoreLost(_) | DurableReason::StateMissing { .. } => false,

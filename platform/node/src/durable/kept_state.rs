@@ -23,6 +23,16 @@ pub struct KeptState {
     pub generation: Option<u64>,
 }
 
+/// Whether a directory is there. What cannot be looked at, or is something else, is not lost.
+fn is_directory(path: &Path) -> io::Result<bool> {
+    match fs::metadata(path) {
+        Ok(found) if found.is_dir() => Ok(true),
+        Ok(_) => Err(io::ErrorKind::NotADirectory.into()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// The name of the file that holds the snapshot of a position.
 #[must_use]
 pub fn snapshot_name(position: Position) -> PathBuf {
@@ -57,7 +67,7 @@ pub fn look(directory: &Path, metadata: &Metadata) -> Result<Option<KeptState>, 
         Err(source) => Some(Err(SnapshotError::File { what: "opening the snapshot", source })),
     };
     let snapshot = snapshot.transpose().map_err(|error| DurableReason::Snapshot { position, error })?;
-    let is_there = directory.join(generation_name(generation)).is_dir();
+    let is_there = is_directory(&directory.join(generation_name(generation))).map_err(failed("the store"))?;
     if is_there && snapshot.is_none() {
         look_at_generation(directory, generation).map_err(|error| match error.must_rebuild() {
             true => DurableReason::StoreLost(error),

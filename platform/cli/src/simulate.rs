@@ -52,6 +52,9 @@ pub(crate) struct SimulateArguments {
     /// With or without recovery; `on` and `off` are understood, too
     #[arg(long, visible_alias = "recovery", value_enum, default_value = "both")]
     mode: Mode,
+    /// The store keeps its state beside checkpoints, as one on disk does: a start may find it further than the log
+    #[arg(long)]
+    store_on_disk: bool,
     /// Print every event of every seed
     #[arg(long)]
     trace: bool,
@@ -77,6 +80,7 @@ pub(crate) fn run(arguments: &SimulateArguments) -> Result<Exit, Failure> {
             Mode::InMemory => Some(CrashMode::InMemory),
             Mode::Both => None,
         },
+        keeps_store: arguments.store_on_disk,
         trace: arguments.trace,
         validate: true,
         shrink: arguments.shrink,

@@ -22,6 +22,8 @@ pub struct SimulateOptions {
     pub steps: u32,
     /// With or without recovery; without it seeds take turns.
     pub crash_mode: Option<CrashMode>,
+    /// Whether stores keep their state beside checkpoints, as one on disk does.
+    pub keeps_store: bool,
     /// Print the whole event log of each seed.
     pub trace: bool,
     /// Make a failing plan smaller before it is shown.
@@ -38,7 +40,9 @@ impl SimulateOptions {
     pub fn plan(&self, seed: u64) -> Plan {
         let replicas = self.replicas.unwrap_or(if seed.is_multiple_of(2) { 3 } else { 5 });
         let turn = if (seed / 2).is_multiple_of(2) { CrashMode::Durable } else { CrashMode::InMemory };
-        Plan { validate: self.validate, ..Plan::draw(seed, replicas, self.steps, self.crash_mode.unwrap_or(turn)) }
+        let crash_mode = self.crash_mode.unwrap_or(turn);
+        let keeps_store = self.keeps_store && crash_mode == CrashMode::Durable;
+        Plan { validate: self.validate, keeps_store, ..Plan::draw(seed, replicas, self.steps, crash_mode) }
     }
 
     /// The command that repeats one seed.
@@ -49,8 +53,11 @@ impl SimulateOptions {
             CrashMode::InMemory => "in-memory",
         };
         format!(
-            "quorate simulate --protocol raft --replicas {} --mode {mode} --steps {} --seed {} --trace",
-            plan.replicas, self.steps, plan.seed
+            "quorate simulate --protocol raft --replicas {} --mode {mode} --steps {} --seed {}{} --trace",
+            plan.replicas,
+            self.steps,
+            plan.seed,
+            if plan.keeps_store { " --store-on-disk" } else { "" }
         )
     }
 }

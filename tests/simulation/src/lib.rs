@@ -32,6 +32,7 @@ pub mod shrink;
 pub mod snapshots;
 pub mod wal;
 pub mod world;
+pub mod written_out;
 
 pub use coverage::Coverage;
 pub use plan::{CrashMode, Plan};

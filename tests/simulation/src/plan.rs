@@ -45,6 +45,8 @@ pub struct Plan {
     pub log_tail_entries: usize,
     /// Transactions after which a checkpoint is due; the largest number for never.
     pub checkpoint_transactions: u64,
+    /// Whether the store keeps its state beside checkpoints, as one on disk does. Only with recovery on.
+    pub keeps_store: bool,
     /// Bytes of a segment of the log.
     pub segment_bytes: u64,
     /// Records in a group of the log, at most.
@@ -105,6 +107,7 @@ impl Plan {
             log_memory_bytes: random.choose(&[1_000, 1_000, 4_000, 20_000, 64 << 20]).unwrap_or(64 << 20),
             log_held_bytes: random.choose(&[1_000, 20_000, 256 << 20]).unwrap_or(256 << 20),
             log_tail_entries: random.choose(&[0, 10, 65_536]).unwrap_or(0),
+            keeps_store: false,
             checkpoint_transactions: random.choose(&[10, 60, 300, u64::MAX]).unwrap_or(60),
             segment_bytes: random.choose(&[16 << 10, 64 << 10, 256 << 10]).unwrap_or(64 << 10),
             group_records: random.choose(&[1, 8, 4_096]).unwrap_or(8),
@@ -132,7 +135,7 @@ impl fmt::Display for Plan {
             formatter,
             "seed {}: {} replicas, {:?}, {} clients, {} faults in {:?}, loss {}/1000, duplication {}/1000, latency {:?}, \
              log {} bytes, window {} messages of {} entries, checkpoint after {}, tail {}, held {} bytes, segments of {}, groups of {}, \
-             synced {}, chunks of {}",
+             synced {}, chunks of {}, store kept {}",
             self.seed,
             self.replicas,
             self.crash_mode,
@@ -152,6 +155,7 @@ impl fmt::Display for Plan {
             self.group_records,
             self.log_is_synced,
             self.chunk_bytes,
+            self.keeps_store,
         )?;
         self.faults.iter().try_for_each(|(at, fault)| writeln!(formatter, "  {at:>12?} {fault:?}"))
     }

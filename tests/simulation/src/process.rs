@@ -14,6 +14,7 @@ use crate::random::SimulatedRandom;
 use crate::rot::Rot;
 use crate::snapshots::Snapshots;
 use crate::wal::Wal;
+use crate::written_out::WrittenOut;
 use quorate_executor::{KvExecutor, MemoryStore};
 use quorate_framework::vfs::Vfs;
 use quorate_framework::{ClusterId, Incarnation, ReplicaId, Time};
@@ -67,6 +68,8 @@ pub struct Process<P: SimulatedProtocol> {
     pub disk: SimulatedDisk,
     /// What the disk must hold.
     pub model: Model<RecordOf<P>>,
+    /// What its store keeps beyond the named snapshot, if it is one that does.
+    pub written_out: Option<WrittenOut>,
     /// Its incarnation.
     pub incarnation: Incarnation,
     /// How often that was started.
@@ -113,6 +116,7 @@ impl<P: SimulatedProtocol> Process<P> {
             life: 0,
             disk,
             model: Model::default(),
+            written_out: None,
             incarnation: Incarnation::default(),
             start_counter: 0,
             boot: BootId(*b"the first boot.."),
@@ -149,6 +153,7 @@ impl<P: SimulatedProtocol> Process<P> {
         self.incarnation = metadata.incarnation;
         self.start_counter = 0;
         self.model = Model::default();
+        self.written_out = None;
         Ok(())
     }
 

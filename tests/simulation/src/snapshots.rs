@@ -158,6 +158,12 @@ impl Snapshots {
         !self.served.is_empty()
     }
 
+    /// The generation of the store that the state is.
+    #[must_use]
+    pub fn store_generation(&self) -> u64 {
+        self.coordinator.store_generation()
+    }
+
     /// Begins a snapshot of the state as executed.
     ///
     /// # Errors

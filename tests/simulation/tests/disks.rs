@@ -121,3 +121,19 @@ fn an_install_that_is_cut_off_before_any_operation_of_the_disk_is_finished_or_be
     assert_eq!(coverage.missing(&expected), Vec::<&str>::new());
     println!("{coverage}");
 }
+
+#[test]
+fn a_store_that_keeps_its_state_beside_checkpoints_goes_on_from_it_whatever_its_log_has_lost() {
+    let mut coverage = Coverage::default();
+    for seed in 0..100 {
+        let replicas = if seed % 2 == 0 { 3 } else { 5 };
+        let plan = Plan { keeps_store: true, ..Plan::draw(seed, replicas, 40, CrashMode::Durable) };
+        let report = run(plan, false);
+        assert_eq!(
+            report.violation, None,
+            "quorate simulate --replicas {replicas} --mode durable --seed {seed} --store-on-disk"
+        );
+        coverage.merge(&report.coverage);
+    }
+    assert_eq!(coverage.missing(&["store: written out", "start: from a snapshot"]), Vec::<&str>::new());
+}

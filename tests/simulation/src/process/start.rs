@@ -7,6 +7,7 @@ use crate::plan::{CrashMode, Plan};
 use crate::protocol::{ContentsOf, RecordOf, SimulatedProtocol, StateOf};
 use crate::snapshots::{Snapshots, restore};
 use crate::wal::Wal;
+use crate::written_out::WrittenOut;
 use quorate_executor::{KvExecutor, MemoryStore, ReplicatedLimits, SnapshotName};
 use quorate_framework::vfs::Vfs;
 use quorate_framework::{Forming, Incarnation, MemberClaim, MemberVector, Position, ReplicaId, SnapshotBase};
@@ -89,6 +90,7 @@ impl<P: SimulatedProtocol> Process<P> {
             Ok(executor) => executor,
             Err(reason) => return self.refused(&vfs, reason),
         };
+        let executor = self.further(executor, metadata.store_generation)?;
         let named = metadata.snapshot.map(|base| NamedSnapshot {
             base,
             store_generation: metadata.store_generation,
@@ -111,6 +113,20 @@ impl<P: SimulatedProtocol> Process<P> {
             },
         );
         Ok(Started::Runs { kept, torn_bytes, is_another, finished_install })
+    }
+
+    /// What the store kept, if it is of the live generation and further than the named snapshot.
+    fn further(
+        &self,
+        named: KvExecutor<MemoryStore>,
+        store_generation: u64,
+    ) -> Result<KvExecutor<MemoryStore>, Violation> {
+        let is_live =
+            |kept: &&WrittenOut| kept.store_generation == store_generation && kept.position() > named.executed();
+        match self.written_out.as_ref().filter(is_live) {
+            Some(kept) => kept.open().map_err(|error| self.violation(&error.to_string())),
+            None => Ok(named),
+        }
     }
 
     /// Compares what a start has found with what must be there.

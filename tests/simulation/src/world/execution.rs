@@ -3,6 +3,8 @@
 use super::World;
 use crate::oracle::Violation;
 use crate::protocol::SimulatedProtocol;
+use crate::random::SimulatedRandom;
+use crate::written_out::WrittenOut;
 use quorate_framework::{Digest, ExecutorCommand, Outcome, Position, ReplicaId};
 use quorate_node::driver::{PlacedOrder, SnapshotOrder};
 
@@ -33,6 +35,25 @@ impl<P: SimulatedProtocol> World<P> {
             .map_err(|error| Violation::new("executor", format!("replica {replica}: {error}")))?;
         running.snapshots.executed(outcome.transactions);
         running.driver.executed(outcome, &mut running.output);
+        self.write_out_now_and_then(replica)
+    }
+
+    /// A store on disk writes a memory table out when it is full, which has nothing to do with anything else: here by the seed.
+    fn write_out_now_and_then(&mut self, replica: ReplicaId) -> Result<(), Violation> {
+        if !self.plan.keeps_store {
+            return Ok(());
+        }
+        let seed = self.plan.seed;
+        let Some(process) = self.processes.get_mut(&replica) else { return Ok(()) };
+        let Some(running) = process.running.as_mut() else { return Ok(()) };
+        // Drawn from a generator of its own, so that it changes nothing else.
+        let place = SimulatedRandom::new(seed ^ running.executor.executed().0 << 8 ^ u64::from(replica.0)).draw();
+        if place.is_multiple_of(4) {
+            let written = WrittenOut::of(&mut running.executor, running.snapshots.store_generation());
+            let written = written.map_err(|error| Violation::new("executor", format!("replica {replica}: {error}")))?;
+            process.written_out = Some(written);
+            self.coverage.count("store: written out");
+        }
         Ok(())
     }
 

@@ -224,6 +224,12 @@ impl<M, F: Clone> Coordinator<M, F> {
         }
     }
 
+    /// The generation of the store that the state machine is, by the latest change of the metadata, which may still be on its way.
+    #[must_use]
+    pub fn store_generation(&self) -> u64 {
+        self.naming.latest().store_generation
+    }
+
     /// Has the metadata name a snapshot; without metadata it counts at once.
     fn name(&mut self, base: SnapshotBase, store_generation: u64, then: impl FnOnce(Position) -> SnapshotEvent) {
         let then = then(base.position);

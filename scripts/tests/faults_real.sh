@@ -45,7 +45,8 @@ iplist=(127.0.0.1 127.0.0.1 127.0.0.1 127.0.0.1 127.0.0.1)
 client_num=2
 END
 stop_listener
-run_script "$work_folder/machines.conf" --base-port "$busy_port" --quick
+# On ports that the script looks for: one that the system gave to a listener may be given to any connection once that is gone.
+run_script "$work_folder/machines.conf" --quick
 expect_status 0
 find_run_folder
 [[ -s $run_folder/result.json && -s $run_folder/client-1.json && -s $run_folder/client-2.json ]]
